@@ -1,4 +1,4 @@
-"""Bronze: every line of every event file once, as it was, with what can be known of each alone.
+"""Bronze: every line of every event file once, as it was, with what it shows by itself.
 
 A stateless stream over the files, which ends when all are read. Its checkpoint knows the files that
 it has seen, so the next run reads only new ones. A batch of files becomes one folder,
@@ -35,16 +35,17 @@ from actors.pipeline.event_schema import ENVELOPE
 from actors.pipeline.locations import Location, claim, event_pattern
 
 BATCH_BYTES = 64 << 20
-"""Bytes of files on the disk. Some 4 million events: what a killed run has to do again. By
-bytes, for a quiet node's files have a thousandth of a busy one's, and each batch costs a second."""
+"""How many bytes of files on the disk a batch has: some 4 million events, which a killed run has to
+read again. It counts bytes, because a quiet node's files have a thousandth of a busy one's, and
+each batch costs a second."""
 LOOK_S = 1
-"""Between looks at what is finished, to show that it goes on."""
+"""The seconds between two looks at finished batches, to show progress."""
 LAYER = "bronze"
 CHECKPOINT = "checkpoint"
-"""Spark's, in the layer."""
+"""The folder of Spark's checkpoint in the layer."""
 _BATCH = re.compile(r"batch=(\d{6}|[1-9]\d{6,})")
 _FILES = "path string, modificationTime timestamp, length bigint, content binary"
-"""Spark's columns of files. Nobody asks for the content here: workers read it by `path`."""
+"""Spark's columns of files. The content is not read here; workers read it by `path`."""
 
 
 SCHEMA = StructType(
@@ -61,11 +62,11 @@ SCHEMA = StructType(
 
 
 class Days(msgspec.Struct, frozen=True):
-    """What is compacted.
+    """The note of what is compacted.
 
     Attributes:
-        through: the last batch; -1: none.
-        folders: of `bronze/days`, with the rows of all batches up to that one.
+        through: the last compacted batch; -1 for none.
+        folders: the folders in `bronze/days` with the rows of all batches up to that one.
     """
 
     through: Annotated[int, msgspec.Meta(ge=-1)]
@@ -73,7 +74,7 @@ class Days(msgspec.Struct, frozen=True):
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """What `BatchRead` has of a batch's note. `generations` reads more of it."""
+    """The part of a batch's note that `BatchRead` has. `generations` reads more of it."""
 
     run: int
     files: tuple[tuple[str, int], ...]
@@ -83,21 +84,21 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 class _Runs(msgspec.Struct, frozen=True):
-    """How many runs there were."""
+    """The note of how many runs there were."""
 
     runs: int
 
 
 @attrs.frozen(kw_only=True)
 class BatchRead:
-    """One batch of files, as it is written.
+    """One batch of files that was written.
 
     Attributes:
         batch: its number, from 0.
-        files: what was read, each with its bytes, sorted.
-        events: good lines.
-        problems: lines that are no events, and files with something wrong.
-        unknown: good lines whose kind the catalogue lacks; they are among the events.
+        files: the files that were read, each with its size in bytes, sorted.
+        events: the number of good lines.
+        problems: the number of lines that are no events, and of damaged files.
+        unknown: the number of events whose kind is not in the catalogue.
     """
 
     batch: int
@@ -122,11 +123,11 @@ def ingest(
 
     Args:
         tell: called for each batch, once it is written.
-        bytes_per_batch: of files, at most; a file alone may have more.
+        bytes_per_batch: how many bytes of files a batch may have; a single file may have more.
 
     Raises:
-        PipelineError: no event logs, or `out` belongs to other ones, or to an earlier generation of
-            theirs: see `generations`.
+        PipelineError: there are no event logs, or `out` belongs to others, or to an earlier
+            generation of them; see `generations`.
     """
     root = event_pattern(data)
     claim(out / LAYER, data)
@@ -165,7 +166,7 @@ def ingest(
 
 
 def read_bronze(spark: SparkSession, out: Location) -> DataFrame:
-    """All that was ingested, compacted or not. Raises: PipelineError if nothing was."""
+    """Return all ingested rows, compacted or not. Raises: PipelineError: there are none."""
     compacted = days_of(out)
     fresh = batches_after(out, compacted.through)
     parts = [read_batches(spark, out, fresh)] if fresh else []
@@ -179,7 +180,7 @@ def read_bronze(spark: SparkSession, out: Location) -> DataFrame:
 
 
 def read_batches(spark: SparkSession, out: Location, batches: Sequence[int]) -> DataFrame:
-    """The rows of some batches."""
+    """Return the rows of some batches."""
     root = out / LAYER / "events"
     folders = [(root / f"batch={batch:06d}").for_readers() for batch in batches]
     reader = spark.read.schema(SCHEMA).option("basePath", str(root))
@@ -187,9 +188,9 @@ def read_batches(spark: SparkSession, out: Location, batches: Sequence[int]) -> 
 
 
 def batches_after(out: Location, batch: int) -> list[int]:
-    """The numbers of the batches above `batch` that are there, rising.
+    """Return the numbers of the existing batches above `batch`, in rising order.
 
-    Raises: PipelineError: somebody put a folder beside them that would be taken for one.
+    Raises: PipelineError: there is a foreign folder beside them that looks like a batch.
     """
     root = out / LAYER / "events"
     found = []
@@ -203,27 +204,28 @@ def batches_after(out: Location, batch: int) -> list[int]:
 
 
 def finished_after(out: Location, batch: int) -> list[int]:
-    """Those of `batches_after` that are whole. One at which a run was killed is written anew by the
-    next, and has its note then.
+    """Return the whole batches of `batches_after`.
+
+    A batch that a killed run has left is written anew by the next run, and has its note then.
     """
     noted = (out / LAYER / generations.NOTES).children()
     return [number for number in batches_after(out, batch) if _note_name(number) in noted]
 
 
 def days_note(out: Location) -> Location:
-    """The note of `compaction`: `Days`."""
+    """Return the place of the note of `compaction`, which is a `Days`."""
     return out / LAYER / "days.json"
 
 
 def days_of(out: Location) -> Days:
-    """What is compacted. Raises: PipelineError: the note of that is none."""
+    """Return what is compacted. Raises: PipelineError: the note is not valid."""
     return days_note(out).read_as(Days) or Days(through=-1, folders=())
 
 
 def _write_batch(files: DataFrame, batch: int, out: Location, run: int) -> None:
-    """With Spark Connect this runs in the server: what it has to say is a note on the disk.
+    """Write a batch and its note. With Spark Connect this runs in the server.
 
-    A batch may have the note of a run that was killed behind it: without its rows it has none.
+    A run that was killed may have left a note for the batch, which is removed before the rows are.
     """
     found = sorted((row["path"], row["length"]) for row in files.collect())
     _note(out, batch).remove()
@@ -241,10 +243,10 @@ def _write_batch(files: DataFrame, batch: int, out: Location, run: int) -> None:
 def _write_parts(
     spark: SparkSession, files: Sequence[tuple[str, int]], folder: Location, run: int
 ) -> dict[str, int]:
-    """Have the workers write the files' lines into a folder; returns what `BatchRead` counts.
+    """Have the workers write the files' lines into a folder; return what `BatchRead` counts.
 
-    Dealt out here: Spark reckons 4 MB for the opening of each file, and would have as many tasks of
-    small ones.
+    The files are divided among tasks here. Spark reckons 4 MB for the opening of each file, and
+    would make as many tasks of small files.
     """
     paths = bronze_parts.shares(files, bronze_parts.TASK_BYTES)
     tasks = bronze_parts.Tasks(paths=paths, folder=str(folder), run=run, kinds=tuple(KINDS))
@@ -259,7 +261,7 @@ def _write_parts(
 def _tell_new(
     out: Location, run: int, first: int, passed: set[int], tell: Callable[[BatchRead], None]
 ) -> None:
-    """Pass on the batches from `first` on that this run has finished, each once."""
+    """Report the batches from `first` on that this run has finished, each once."""
     for batch in batches_after(out, first - 1):
         note = None if batch in passed else _note(out, batch).read_as(_Note)
         if note is not None and note.run == run:
@@ -278,13 +280,13 @@ def _note_name(batch: int) -> str:
 
 
 def _first_open(out: Location) -> int:
-    """The first batch that Spark has not committed: what a run writes begins there."""
+    """Return the first batch that Spark has not committed, with which a run begins."""
     names = (out / LAYER / CHECKPOINT / "commits").children()
     return 1 + max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
 def _next_run(out: Location) -> int:
-    """Number this run, so that its batches are known from those of a killed one."""
+    """Number this run, so that its batches are distinguished from those of a killed one."""
     counter = out / LAYER / "runs.json"
     run = (counter.read_as(_Runs) or _Runs(runs=0)).runs + 1
     counter.write_json({"runs": run})

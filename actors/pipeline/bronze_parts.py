@@ -24,12 +24,12 @@ from actors.pipeline import event_files
 from actors.pipeline.locations import Location
 
 TASK_BYTES = 2 << 20
-"""Bytes of event files on the disk that one task reads and makes one Parquet file of: some 100,000
-events, half a second's work."""
+"""How many bytes of event files on the disk one task makes one Parquet file of: some 100,000
+events, half a second of work."""
 GROUP_ROWS = 100_000
-"""Rows of a Parquet file's row group; so many are kept, some 30 MB."""
+"""How many rows a Parquet file's row group has, which are kept in memory: some 30 MB."""
 WRITTEN = "name string, events bigint, problems bigint, unknown bigint"
-"""Rows that `write` gives, one for each task: see `Written`."""
+"""The columns of the rows that `write` returns, one for each task; see `Written`."""
 _WRITTEN = pa.schema(
     [("name", pa.string()), *((name, pa.int64()) for name in ("events", "problems", "unknown"))]
 )
@@ -37,13 +37,13 @@ _WRITTEN = pa.schema(
 
 @attrs.frozen(kw_only=True)
 class Tasks:
-    """What there is to do; a task is known by its number.
+    """The tasks of a batch, each known by its number.
 
     Attributes:
-        paths: of each task the event files, as Spark names them.
-        folder: where the Parquet files go: an absolute path or a URI.
-        run: its number; another's tasks may still be at work.
-        kinds: of events, that the catalogue has.
+        paths: by task, its event files, as Spark names them.
+        folder: the folder of the Parquet files: an absolute path or a URI.
+        run: the run's number; tasks of an earlier run may still be at work.
+        kinds: the kinds of events in the catalogue.
     """
 
     paths: tuple[tuple[str, ...], ...]
@@ -53,13 +53,13 @@ class Tasks:
 
 
 def shares(files: Iterable[tuple[str, int]], share_bytes: int) -> tuple[tuple[str, ...], ...]:
-    """Deal files out, so that each share has about as many bytes; a file is never divided.
+    """Divide files into shares of about equal size; a single file is never divided.
 
     Args:
-        files: path and size in bytes; none is one empty share.
-        share_bytes: of a share, about; a file alone may have more.
+        files: path and size in bytes of each.
+        share_bytes: the approximate size of a share; a single file may be larger.
 
-    Returns: the paths of each share, none empty but that one.
+    Returns: the paths of each share. None is empty, but for the single share of no files.
     """
     largest_first = sorted(files, key=lambda file: (-file[1], file[0]))
     total = sum(size for _, size in largest_first)
@@ -74,13 +74,13 @@ def shares(files: Iterable[tuple[str, int]], share_bytes: int) -> tuple[tuple[st
 
 
 def write(tasks: Tasks, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Do tasks.
+    """Carry out tasks.
 
     Args:
-        numbers: with the column `id`: which of them are to be done here.
+        numbers: batches with the column `id`, the numbers of the tasks to be carried out here.
 
-    Returns: batches of `WRITTEN`. Its `name` is that of the file in `Tasks.folder`; `unknown` are
-        among the events.
+    Returns: batches of `WRITTEN`. `name` is that of the file in `Tasks.folder`; `unknown` are
+        counted among the events.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -91,12 +91,12 @@ def write(tasks: Tasks, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
 
 
 def final_name(number: int) -> str:
-    """The name of a task's file, when all are done."""
+    """Return the name of a task's file once all tasks are done."""
     return f"part-{number:05d}.zstd.parquet"
 
 
 def attempt() -> int:
-    """Which this is of all attempts at tasks of a run."""
+    """Return the number of this attempt among all attempts at tasks of a run."""
     context = TaskContext.get()
     return 0 if context is None else int(context.taskAttemptId())
 
@@ -123,7 +123,7 @@ def _write(tasks: Tasks, number: int) -> pa.RecordBatch:
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches of a file each -> tables of GROUP_ROWS and more."""
+    """Join batches, each of one file, into tables of at least GROUP_ROWS; the last may be less."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

@@ -1,4 +1,4 @@
-"""What a stream that was killed before its first batch leaves in Spark's checkpoint."""
+"""Removes what a stream that was killed before its first batch leaves in Spark's checkpoint."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import Final
 from actors.pipeline.locations import Location
 
 _LOGS: Final = ("offsets", "commits")
-"""Spark's, of batches: which were begun, which are done. A file bears the number of its batch; its
-name begins with a dot until it is whole."""
+"""Spark's folders of the batches that were begun, and of those that are done. A file has the number
+of its batch as its name, which begins with a dot until the file is whole."""
 
 
 def clear_unbegun(checkpoint: Location) -> None:
-    """Take away what is left of a first batch that was being noted down.
+    """Remove what is left of the unfinished note of a first batch.
 
-    Spark starts no stream at batch 0 where these folders have anything in them, and counts what is
-    hidden: one kill at that moment, and no later run would ever begin. Where a batch was begun it
-    minds none of that, and nothing is touched.
+    Spark starts no stream at batch 0 if these folders have anything in them, even hidden files, so
+    a run that is killed at that moment would keep all later runs from starting. Once a batch was
+    begun Spark ignores such files, and nothing is removed.
 
     Args:
-        checkpoint: of a stream that does not run, and that nobody else may start now.
+        checkpoint: the checkpoint of a stream that does not run, and that no other process may
+            start now.
 
     Raises:
         OSError: it cannot be removed.

@@ -1,4 +1,4 @@
-"""The machine's clock: when a report was made, how long something took, and a pause.
+"""The machine's clock: the time of a report, durations, and pauses.
 
 No answer depends on it.
 """
@@ -9,15 +9,15 @@ import time
 
 
 def now_us() -> int:
-    """Microseconds since 1970."""
+    """Return the microseconds since 1970."""
     return time.time_ns() // 1000
 
 
 def stopwatch_s() -> float:
-    """Seconds since some moment; only differences mean something."""
+    """Return the seconds since some moment; only differences have a meaning."""
     return time.perf_counter()
 
 
 def pause(seconds: float) -> None:
-    """For what other processes do, where nothing tells of it."""
+    """Wait for other processes, where there is nothing to wait on."""
     time.sleep(seconds)

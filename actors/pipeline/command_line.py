@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from actors.pipeline.locations import Location
 
 EVENTS_LOOK_S = 0.5
-"""Between looks for the first events."""
+"""The seconds between two looks for the first events."""
 SHORT_BYTES = 16 << 20
-"""Of event files on the disk, half a million events: up to that much `Profile.SHORT` is quicker."""
+"""The bytes of event files on the disk, half a million events, up to which `Profile.SHORT` is
+quicker."""
 STEPS = ("bronze", "silver", "gold", "audit", "report", "compact", "watch")
 
 
@@ -101,7 +102,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run_command_line(argv: Sequence[str] | None = None) -> int:
-    """Parse, run, and turn what goes wrong into one line; returns the exit code."""
+    """Parse arguments and run; report any error in one line, and return the exit code."""
     try:
         with ended_in_order():
             return _run(parse(argv))
@@ -193,7 +194,7 @@ def _with_spark(data: Location, out: Location, asked: argparse.Namespace) -> int
 
 
 def _profile(asked: argparse.Namespace, data: Location) -> Profile:
-    """As asked; for few events, and not a stream of them, a Java that warms up sooner."""
+    """Return the profile that was asked for, or SHORT in place of LOCAL for few events."""
     from actors.pipeline.alarms.event_logs import published
     from actors.pipeline.locations import event_folders
 
@@ -229,7 +230,7 @@ def _tables_only(
 
 
 def _wait_for_events(data: Location, seconds: float) -> None:
-    """Nodes that have just begun publish their first files after some seconds."""
+    """Wait up to `seconds` for the first files of nodes that have just started."""
     from actors.pipeline.clock import pause, stopwatch_s
     from actors.pipeline.locations import has_begun, is_logged
 
@@ -256,7 +257,7 @@ def _tables(asked: argparse.Namespace) -> str:
 
 
 def _check_page(page: Location, data: Location) -> None:
-    """Raises: PipelineError where no page can be, before hours of work for it."""
+    """Check that the page can be written, before hours of work for it. Raises: PipelineError."""
     if importlib.util.find_spec("matplotlib") is None:
         raise PipelineError("matplotlib is not installed: pip install 'triolog[pipeline]'")
     if f"{page}/".startswith(f"{data}/"):
@@ -284,17 +285,17 @@ def _report(spark: SparkSession, data: Location, out: Location, asked: argparse.
 
 
 def _tell_aside(line: str) -> None:
-    """As `_tell`, and not where the answer is."""
+    """Print a line to stderr, apart from the result."""
     print(readable(line), file=sys.stderr, flush=True)
 
 
 def _tell(line: str) -> None:
-    """Names of nodes, groups, kinds and files come from logs: a line stays one, and is seen."""
+    """Print one line, readable even if names of nodes, groups or files in it are not."""
     _print(readable(line))
 
 
 def _print(text: str) -> None:
-    """Raises: OSError, which says that it is the output's."""
+    """Print a text. Raises: OSError, whose text names the output."""
     try:
         print(text, flush=True)
     except BrokenPipeError:

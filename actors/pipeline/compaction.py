@@ -1,4 +1,4 @@
-"""Compaction of bronze: many batches -> one folder, in which a node's day is in one file.
+"""Compaction of bronze: makes one folder of many batches, in which a node's day is in one file.
 
 Done once a day. The new folder, `bronze/days/through=N/day=DAY`, holds the rows of all batches up
 to N that no earlier compaction has; the note `bronze/days.json` then says so, and from there on
@@ -23,21 +23,23 @@ from actors.pipeline.locations import Location
 
 
 def in_order(rows: DataFrame) -> DataFrame:
-    """Bronze's rows by day and node, in the order of each node's log.
+    """Return bronze's rows by day and node, in the order of each node's log.
 
-    Spark's writer sorts by what it partitions by, and forgets any other order, unless that is how
-    the rows come; it takes no column for sorted that may be null.
+    Spark's writer sorts by the columns that it partitions by, and loses any other order unless the
+    rows are sorted by them already; it takes no nullable column for sorted.
     """
     by_day = rows.withColumn("day", fn.coalesce("day", fn.lit("")))
     return by_day.repartition("day", "node").sortWithinPartitions("day", "node", "boot", "seq")
 
 
 def compact(spark: SparkSession, out: Location) -> tuple[int, int]:
-    """Compact what came since the last time. Returns: (batches, files they had before).
+    """Compact the batches since the last compaction.
 
-    A batch at which a run was killed is left to the next compaction.
+    An unfinished batch of a killed run is left to the next compaction.
 
-    Nothing new is no compaction: (0, 0). Raises: PipelineError if there is no bronze.
+    Returns: the numbers of batches and of files that they had; (0, 0) if nothing is new.
+
+    Raises: PipelineError: there is no bronze.
     """
     done = days_of(out)
     fresh = finished_after(out, done.through)
@@ -63,7 +65,7 @@ def compact(spark: SparkSession, out: Location) -> tuple[int, int]:
 
 
 def _sync(place: Location) -> None:
-    """A file, or all that is in a folder: Spark does not, and what it replaces will be removed."""
+    """Sync a file, or a folder with all in it, as Spark does not, and originals are removed."""
     for name in place.children() if place.is_folder() else ():
         _sync(place / name)
     place.sync()

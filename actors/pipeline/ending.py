@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and the end of the terminal: an exception, which lets go of all that is held.
+"""Turns Ctrl-C, SIGTERM and the end of the terminal into an exception, which releases resources.
 
 Ctrl-C is Python's KeyboardInterrupt, the others are a kind of it. It may come between any two
 lines, but where a call to Java waits it would leave Java's answer to the next call: what has to go
@@ -19,9 +19,10 @@ from typing import Any, Final
 import attrs
 
 DEFERRED_S: Final = 5.0
-"""At the longest: a Java that does not answer may never do. What cleans up has as long."""
+"""The longest time in seconds for which an end is deferred, as a Java that does not answer may
+never answer; cleaning up has as much time."""
 AGAIN_S: Final = 0.02
-"""After which an end is asked for again that came where Python drops exceptions."""
+"""The seconds after which an exception that Python has dropped is raised again."""
 _UNHANDLED: Final = {
     signal.SIGINT: signal.default_int_handler,
     signal.SIGTERM: signal.SIG_DFL,
@@ -33,7 +34,7 @@ class Terminated(KeyboardInterrupt):
     """A signal other than Ctrl-C's has ended the program.
 
     Attributes:
-        number: the signal's.
+        number: the signal's number.
     """
 
     def __init__(self, number: int) -> None:
@@ -43,16 +44,16 @@ class Terminated(KeyboardInterrupt):
 
 @attrs.define
 class _Asked:
-    """The end that this process was asked for; it has one set of signals.
+    """The end that this process was asked for by a signal.
 
     Attributes:
-        number: the signal that came first; None: none yet.
-        is_due: it has not been raised yet, or not been heard.
-        deferring: how many `deferred` there are.
-        alarm: handler and timer of the process's, which are lent for the end.
-        is_open: within `ended_in_order`, all signals are ours. Else nothing is raised: between two
-            of them that are taken or given back an exception would leave the rest as they are.
-        late: the signal that came then; None: none.
+        number: the signal that came first; None for none yet.
+        is_due: whether its exception has still to be raised.
+        deferring: how many `deferred` blocks are open.
+        alarm: the process's own handler and timer of SIGALRM, which are replaced for the end.
+        is_open: whether `ended_in_order` has all signals. Otherwise nothing is raised, because an
+            exception between two handlers that are set or restored would leave the others.
+        late: the signal that came then; None for none.
     """
 
     number: int | None = None
@@ -73,14 +74,14 @@ _asked: Final = _Asked()
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Meanwhile the signals raise KeyboardInterrupt, or Terminated; the first one only.
+    """Have the signals raise KeyboardInterrupt or Terminated in the block.
 
-    For what waits no longer than it must: a supervisor may send a second one at once (`timeout`
-    does). A signal that is ignored, or handled by whoever calls, stays so.
+    Only the first signal does, because a supervisor may send a second one at once (`timeout` does).
+    A signal that is ignored, or handled by the caller, stays so.
 
     Raises:
-        KeyboardInterrupt: also in place of what failed because of it, as calls to a Java that it
-            ended do.
+        KeyboardInterrupt: also in place of an error that the signal caused, such as that of a call
+            to a Java that it ended.
     """
     wanted = {number: was for number, was in _UNHANDLED.items() if signal.getsignal(number) is was}
     if not _may_change(wanted):
@@ -109,7 +110,7 @@ def ended_in_order() -> Iterator[None]:
 
 
 def _may_change(wanted: Mapping[signal.Signals, Any]) -> bool:
-    """Whether there is anything to change, and this is the main thread, whose business it is."""
+    """Return whether there is a handler to change, and this is the main thread, which may do it."""
     if not wanted:
         return False
     number = next(iter(wanted))
@@ -134,10 +135,10 @@ def _give_back(wanted: Mapping[signal.Signals, Any]) -> None:
 
 @contextmanager
 def deferred(after_s: float | None = None) -> Iterator[None]:
-    """Put off the interruption by a signal to the end of the block, for DEFERRED_S at most.
+    """Defer the interruption by a signal to the end of the block, for DEFERRED_S at most.
 
     Args:
-        after_s: how long it may take if the signal was heard before; None: DEFERRED_S.
+        after_s: how many seconds it may take if a signal came before; None: DEFERRED_S.
 
     Raises: KeyboardInterrupt: a signal came.
     """
@@ -153,7 +154,10 @@ def deferred(after_s: float | None = None) -> Iterator[None]:
 
 
 def check_asked(cause: Exception | None = None) -> None:
-    """Raises: KeyboardInterrupt, if a signal has come: what fails now may be its doing."""
+    """Check whether a signal has come, which may be the cause of an error.
+
+    Raises: KeyboardInterrupt: it has.
+    """
     if _asked.number is not None:
         raise _asked.error() from cause
 
@@ -172,7 +176,7 @@ def _ask(number: int, frame: FrameType | None) -> None:
 
 
 def _hear(hook: Callable[[Any], object], unraisable: Any) -> None:
-    """Python has dropped an exception. If it was ours, it is raised again."""
+    """Take an exception that Python has dropped; raise it again if it is that of a signal."""
     if _asked.number is None or not isinstance(unraisable.exc_value, KeyboardInterrupt):
         hook(unraisable)
         return

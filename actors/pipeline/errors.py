@@ -1,4 +1,4 @@
-"""What a user of the pipeline can do wrong, or lack. Each is one line, without a traceback.
+"""Errors that a user of the pipeline can mend. Each is shown in one line, without a traceback.
 
 Spark wraps what a source raises into an error of its own, with the traceback of the worker in its
 text. A command shows the line and nothing else; `line_of` finds it.
@@ -10,17 +10,17 @@ import re
 
 
 class PipelineError(Exception):
-    """A step cannot run; the text says why, and what to do."""
+    """A step cannot run. The text says why, and what to do."""
 
 
 class NoJava(PipelineError):
-    """No Java that Spark can run on."""
+    """There is no Java on which Spark can run."""
 
 
 class SourceError(PipelineError):
-    """A path, an option or a log cannot be used; the text says which, what was expected and found.
+    """A path, an option or a log cannot be used.
 
-    Always one line.
+    The text says in one line which, what was expected, and what was found.
     """
 
 
@@ -28,7 +28,7 @@ _RAISED = re.compile(rf"{re.escape(__name__)}\.{SourceError.__name__}: (.*)")
 
 
 def line_of(error: BaseException) -> str | None:
-    """The line that a source said, in whatever Spark made of it; None: no source said anything."""
+    """Return the line of a SourceError, in any error that Spark made of it; None without one."""
     if isinstance(error, SourceError):
         return str(error)
     found = _RAISED.findall(str(error))

@@ -1,4 +1,4 @@
-"""Event files as Spark's workers read them: one pass over a file, and nothing lost without a word.
+"""Reads event files in Spark's workers, in one pass over each, and reports all that is lost.
 
 A file is `DATA_DIR/NODE/events/v=1/dt=DAY/node=NODE/BOOT-SEQ.jsonl.gz`: gzip members, each some
 hundred lines of JSON. Spark's own reader fails a whole job where a file is cut short, or hides it;
@@ -22,19 +22,20 @@ import pyarrow.fs
 
 FORMAT = "v=1"
 ROWS_MAX = 20_000
-"""Lines of one Arrow batch: some 3 MB."""
+"""How many lines an Arrow batch has: some 3 MB."""
 UNPACKED_MAX = 1 << 30
-"""Bytes of one file, which has 50,000 lines: damage may unpack to a thousand times its size."""
+"""The most unpacked bytes of one file, which has 50,000 lines; damaged bytes may unpack to a
+thousand times their size."""
 PIECE_BYTES = 1 << 20
-"""Bytes unpacked at a time: some 5,000 lines; the shortest take 20 bytes for each."""
+"""How many bytes are unpacked at a time: some 5,000 lines; the shortest lines have 20 bytes."""
 INPUT_BYTES = 64 << 10
-"""Bytes of a file that are given to zlib at a time."""
+"""How many bytes of a file are given to zlib at a time."""
 LINE_BYTES_MAX = 1 << 20
-"""An event names a few things, each of some hundred characters."""
+"""The longest line: an event names a few things, each of some hundred characters."""
 _SHORTEST = '{"node":"","boot":1,"seq":1,"path":"","incarnation":0,"ts_us":1,"kind":"K"}'
 SHORT_LINES_MAX = 1000
-"""Lines that have no room for an envelope, each of which becomes a row: what has more of them is
-no event log, and 64 KiB of zipped newlines are 64 million lines.
+"""How many lines of a file may be too short for an envelope, as each becomes a row. A file with
+more is no event log, and 64 KiB of zipped newlines are 64 million lines.
 """
 
 NO_JSON = "not a line of JSON"
@@ -58,32 +59,34 @@ ROWS = pa.schema(
         ("line_number", pa.int64()),
     ]
 )
-"""A row of `rows_of`: an event, a line that is none, or last the file's problem. Only the latter
-two say where they were read: a path in each row is half of what there is to move.
+"""The columns of `rows_of`. A row is an event, a line that is none, or as the last one the file's
+problem. Only the latter two have their file, because a path in each row would double the data.
 """
 _DAY = re.compile(r"/dt=([^/]*)/")
 _GZIP = b"\x1f\x8b"
 _WBITS_GZIP = 31
 
 NO_GROUPS: Final = ("api", "event_log", "events", "rpc")
-"""Parts of a node that stand where others have their group, /n0/GROUP/..."""
+"""The parts of a node whose paths have them where others have their group, /n0/GROUP/..."""
 ABOVE_GROUPS: Final = ("roles", "broker.registrars")
-"""Those that have one part for each group, /n0/roles/GROUP/..."""
+"""The parts of a node that have one part for each group, /n0/roles/GROUP/..."""
 NUMBER_MAX: Final = 2**62
-"""The largest boot, seq, number or place; more is damage, and a difference of two fits 64 bits."""
+"""The largest boot, seq, number or position; a larger one is damage. The difference of two fits
+into 64 bits."""
 MOMENT_MAX_US: Final = 2**57
-"""In the year 6536; more is damage, and what Spark and calendars count with ends in the year 9999.
+"""The latest time, in the year 6536; a later one is damage. Spark and calendars end in the year
+9999.
 """
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 Moment: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOMENT_MAX_US)]
 Kind: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}\Z")]
-"""A class's name, in ASCII: silver has a folder for each, no disk takes more than 255 bytes for its
-name, and Spark takes "" and __HIVE_DEFAULT_PARTITION__ for null.
+"""The name of an event's class, in ASCII. Silver has a folder for each, whose name no disk allows
+to be above 255 bytes, and Spark takes "" and __HIVE_DEFAULT_PARTITION__ for null.
 """
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False):
-    """The envelope, as columns hold it. Spark's JSON reader takes five times as long for it."""
+    """The envelope, with the ranges of its columns. Spark's JSON reader is five times as slow."""
 
     node: str
     boot: Number
@@ -104,7 +107,7 @@ class Part:
 
     Attributes:
         problem: what is wrong with the rest of the file, for people; "" if nothing is.
-        is_cut: the last of these lines is half written; it is a line too, for it may be readable.
+        is_cut: whether the last of these lines is half written; it may be readable nevertheless.
     """
 
     lines: list[str]
@@ -113,10 +116,10 @@ class Part:
 
 
 def parts_of(raw: bytes, unpacked_max: int = UNPACKED_MAX) -> Iterator[Part]:
-    """A file's lines: gzip of one or many members, or plain. Never raises: see `Part.problem`.
+    """Yield a file's lines, of gzip with one or more members, or of plain text.
 
-    What is held at a time beside `raw` is one piece of PIECE_BYTES, unpacked, whatever there is.
-    Bytes that are no UTF-8 become U+FFFD.
+    It never raises, see `Part.problem`. Beside `raw` it holds only one unpacked piece of
+    PIECE_BYTES. Bytes that are no UTF-8 become U+FFFD.
     """
     pieces, rest, short = _pieces(raw, unpacked_max), b"", 0
     while True:
@@ -145,7 +148,7 @@ def parts_of(raw: bytes, unpacked_max: int = UNPACKED_MAX) -> Iterator[Part]:
 
 
 def _pieces(raw: bytes, unpacked_max: int) -> Generator[bytes, None, str]:
-    """What is unpacked, in order; returns what is wrong with the rest."""
+    """Yield the unpacked pieces, in order; return what is wrong with the rest."""
     if not raw.startswith(_GZIP):
         yield from (raw[at : at + PIECE_BYTES] for at in range(0, len(raw), PIECE_BYTES))
         return "" if raw else EMPTY
@@ -176,25 +179,25 @@ def _pieces(raw: bytes, unpacked_max: int) -> Generator[bytes, None, str]:
 
 
 def lines_of(raw: bytes) -> Iterator[str]:
-    """The lines of a file, for whoever counts no damage."""
+    """Yield the lines of a file, for a caller that counts no damage."""
     return itertools.chain.from_iterable(part.lines for part in parts_of(raw))
 
 
 def read_files(paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """The lines of files, as Spark names them: batches of `ROWS`. Raises: OSError."""
+    """Yield the lines of files, named as by Spark, as batches of `ROWS`. Raises: OSError."""
     for path in paths:
         yield from rows_of(path, parts_of(read_bytes(path)))
 
 
 def read_bytes(path: str) -> bytes:
-    """A whole file, wherever it is. Raises: OSError."""
+    """Read a whole file of any file system. Raises: OSError."""
     system, name = system_of(path)
     with system.open_input_file(name) as file:
         return bytes(file.read())
 
 
 def system_of(path: str) -> tuple[pyarrow.fs.FileSystem, str]:
-    """The file system of a path or URI and the name there.
+    """Return the file system of a path or URI, and the name there.
 
     Spark writes file:/x for file:///x, and leaves spaces and percent signs as they are.
     """
@@ -207,10 +210,9 @@ def system_of(path: str) -> tuple[pyarrow.fs.FileSystem, str]:
 
 
 def rows_of(path: str, parts: Iterable[Part]) -> Iterator[pa.RecordBatch]:
-    """The lines of the file `path`, and what is wrong with it, as batches of `ROWS`.
+    """Yield the lines of the file `path`, and what is wrong with it, as batches of `ROWS`.
 
-    If the last line is half written and so no event, the file's problem is that line's: they are
-    one.
+    If the last line is half written and therefore no event, it and the file's problem are one row.
     """
     number = 1
     for part in parts:
@@ -227,7 +229,7 @@ def rows_of(path: str, parts: Iterable[Part]) -> Iterator[pa.RecordBatch]:
 
 
 def _head(line: str) -> tuple[tuple[Any, ...], str | None]:
-    """The envelope's values and None, or nothing and why."""
+    """Return the envelope's values and None; or no values, and why the line is no event."""
     try:
         return msgspec.structs.astuple(_decode(line)), None
     except msgspec.ValidationError:
@@ -237,7 +239,7 @@ def _head(line: str) -> tuple[tuple[Any, ...], str | None]:
 
 
 def first_us(head: bytes) -> int | None:
-    """The time of a file's first event, from the first bytes of the file; None: that is none."""
+    """Return the time of a file's first event, from the file's first bytes; None if it has none."""
     try:
         return _decode(next(lines_of(head), "")).ts_us
     except (msgspec.DecodeError, UnicodeError, RecursionError):

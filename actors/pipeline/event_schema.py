@@ -36,7 +36,7 @@ from pyspark.sql.types import (
 from actors.events.codec import KINDS
 
 CORRUPT = "_corrupt"
-"""Column in which Spark's JSON reader puts a line that does not fit the schema."""
+"""The column in which Spark's JSON reader puts a line that does not fit the schema."""
 
 ENVELOPE = StructType(
     [
@@ -49,7 +49,8 @@ ENVELOPE = StructType(
         StructField("kind", StringType()),
     ]
 )
-"""What stands around every event, in the order of the line (`actors.events.codec.LoggedEvent`)."""
+"""The columns that every event has, in the order of the line (`actors.events.codec.LoggedEvent`).
+"""
 
 _SCALARS: dict[object, type[DataType]] = {
     int: LongType,
@@ -60,11 +61,11 @@ _SCALARS: dict[object, type[DataType]] = {
 
 
 class SchemaConflict(TypeError):
-    """The catalogue has what no column can hold."""
+    """The catalogue has a field that no column can hold."""
 
 
 def spark_type(hint: object) -> DataType:
-    """The column type for a field's type. Raises: SchemaConflict for one the table lacks."""
+    """Return the column type for a field's type. Raises: SchemaConflict: there is none."""
     if hint in _SCALARS:
         return _SCALARS[hint]()
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -79,7 +80,7 @@ def spark_type(hint: object) -> DataType:
 
 @cache
 def fields_of(kind: str) -> StructType:
-    """The columns of one kind beside the envelope, ordered by name. Raises: KeyError."""
+    """Return the columns of one kind beside the envelope, ordered by name. Raises: KeyError."""
     cls = KINDS[kind]
     hints = typing.get_type_hints(cls)
     names = sorted(field.name for field in attrs.fields(cls))
@@ -88,12 +89,15 @@ def fields_of(kind: str) -> StructType:
 
 @cache
 def all_fields() -> StructType:
-    """The columns of all kinds together, ordered by name."""
+    """Return the columns of all kinds together, ordered by name."""
     return union_of({kind: fields_of(kind) for kind in KINDS})
 
 
 def union_of(kinds: dict[str, StructType]) -> StructType:
-    """Raises: SchemaConflict if two kinds have fields of one name and not of one type."""
+    """Return the columns of several kinds together, ordered by name.
+
+    Raises: SchemaConflict: two kinds have a field of the same name and of different types.
+    """
     found: dict[str, tuple[str, StructField]] = {}
     for kind, fields in kinds.items():
         for field in fields:
@@ -107,5 +111,5 @@ def union_of(kinds: dict[str, StructType]) -> StructType:
 
 
 def line_schema() -> StructType:
-    """For reading what bronze has not read of a line: every field of every kind, then CORRUPT."""
+    """Return the schema for reading whole lines: every field of every kind, then CORRUPT."""
     return StructType([*all_fields(), StructField(CORRUPT, StringType())])

@@ -1,4 +1,4 @@
-"""What failed in Spark, as the one line that says why.
+"""Describes what failed in Spark, in the one line that says why.
 
 Spark wraps what went wrong into what was going on: the text of an error is that of its causes, each
 with a traceback of Python's or Java's, and its first line may be a query's two numbers. The cause
@@ -17,9 +17,9 @@ LINE_MAX: Final = 300
 _NAMED: Final = re.compile(
     r"^(?:Caused by: |: )?(?:[A-Za-z_][\w$]*\.)*[A-Z]\w*(?:Error|Exception|Interrupt): \S.*$", re.M
 )
-"""As Python and Java end a traceback: the exception's class, and what it says."""
+"""The end of a traceback of Python or Java: the exception's class, and its text."""
 FULL_BYTES: Final = 1 << 20
-"""A disk with less is full: what Spark writes at once is larger."""
+"""A disk with fewer free bytes counts as full, because Spark writes larger pieces."""
 _FULL: Final = re.compile("No space left on device|Disk quota exceeded")
 _CLASS: Final = re.compile(r"^(?:Caused by: |: )?(?:[A-Za-z_][\w$]*\.)+(?=[A-Z])")
 _QUERY: Final = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
@@ -27,7 +27,7 @@ _STATE: Final = re.compile(r"(?: SQLSTATE: \w{5})+$")
 
 
 def line_of_failure(error: BaseException) -> str:
-    """One line, also of a Java that has ended and cannot be asked what it meant."""
+    """Describe an error in one line, even if Java has ended and cannot be asked for its text."""
     from py4j.protocol import Py4JError
 
     try:
@@ -47,11 +47,11 @@ def line_of_failure(error: BaseException) -> str:
 
 
 def where_full(line: str, folders: Sequence[str]) -> str:
-    """Behind a line that says that a disk is full, and not which: ": FOLDER"; else "".
+    """Return a suffix that names the full disk for a line that does not: ": FOLDER"; else "".
 
     Args:
-        folders: into which was written. Those that are full are named; all, if none is any more,
-            as where what was half written has been removed.
+        folders: the folders that were written to. Those on full disks are named; all if no disk is
+            full any more, because half-written files were removed.
     """
     if _FULL.search(line) is None:
         return ""
@@ -62,7 +62,7 @@ def where_full(line: str, folders: Sequence[str]) -> str:
 
 
 def left_bytes(folder: str) -> int | None:
-    """That a user may still write there; None: it is not on this machine."""
+    """Return how many bytes a user may still write there; None if it is not on this machine."""
     try:
         found = os.statvfs(folder)
     except OSError:
@@ -71,11 +71,13 @@ def left_bytes(folder: str) -> int | None:
 
 
 def quiet_py4j() -> None:
-    """Let py4j not tell of calls that an interrupt or Java's end cut off.
+    """Keep py4j from logging calls that an interrupt or Java's end has cut off.
 
-    It does so with tracebacks, some to the root logger, which has the terminal, and some to its
-    own; who called says it in a line. Effects, on this process: a filter on the root logger, and
-    what py4j's loggers tell goes no further than handlers of theirs.
+    It logs tracebacks, some to the root logger, which has the terminal, and some to its own; the
+    callers report the errors in a line.
+
+    Effects, on this process: the root logger has a filter, and what py4j's loggers log goes only to
+    handlers of their own.
     """
     logging.getLogger().addFilter(_is_not_of_py4j)
     py4j = logging.getLogger("py4j")  # Loggers below pass by the root's filter, to its handlers.

@@ -1,4 +1,4 @@
-"""Whether a data directory is still that of the nodes whose events are in the tables.
+"""Checks that a data directory is still that of the nodes whose events are in the tables.
 
 An event is known by (node, boot, seq). A node whose directory was emptied, or put back to an older
 copy, gives numbers again that it had given before, and its event files have the names of others.
@@ -39,7 +39,7 @@ from actors.pipeline.locations import Location, event_folders
 
 NOTES: Final = "notes"
 HEAD_BYTES: Final = 1 << 16
-"""Bytes of a file within which its first event ends: lines have some hundred bytes."""
+"""The number of bytes within which a file's first event ends; lines have some hundred bytes."""
 _FILE: Final = re.compile(r"/node=([^/]+)/(\d{6,})-(\d{12,})\.jsonl(?:\.gz)?$")
 _NOTE: Final = re.compile(r"(\d+)\.json")
 _INSTEAD: Final = "name another -o (or --tables), or remove"
@@ -48,13 +48,12 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 @attrs.frozen(kw_only=True)
 class Begin:
-    """A file of a boot: the first one that is known.
+    """The first known file of a boot.
 
     Attributes:
-        seq: of its first event, from its name.
-        size_bytes: of the file.
-        us: the time of that event, by the node's clock; None: who read it was of a version that did
-            not look.
+        seq: the seq of its first event, from its name.
+        size_bytes: the size of the file.
+        us: the time of that event, by the node's clock; None if an older version read the file.
     """
 
     seq: int
@@ -62,40 +61,41 @@ class Begin:
     us: int | None
 
     def is_same_file(self, other: Begin) -> bool:
-        """Whether a file of the same name is the same one, whole or in part."""
+        """Return whether a file of the same name is the same one, whole or in part."""
         if self.us is None or other.us is None:
             return self.size_bytes == other.size_bytes
         return self.us == other.us
 
 
 Boot: TypeAlias = tuple[str, int]
-"""Node and number."""
+"""A boot: the node and the boot's number."""
 Begins: TypeAlias = dict[Boot, Begin]
 Row: TypeAlias = tuple[str, int, int, int, int | None]
-"""Node, boot and the three of a `Begin`, as notes have them."""
+"""A row of a note: node, boot, and the three fields of a `Begin`."""
 Here: TypeAlias = dict[Boot, dict[int, list[str]]]
-"""What is in a data directory: by node and boot, by the first event's seq, the paths."""
+"""The files of a data directory: by node and boot, and by the seq of the first event, their paths.
+"""
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """`boots.json`."""
+    """The file `boots.json`."""
 
     through: int = -1
     begins: tuple[Row, ...] = ()
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """The part of a batch's note that is wanted here; one of an older version has no `begins`."""
+    """The part of a batch's note that is read here; a note of an older version has no `begins`."""
 
     files: tuple[tuple[str, int], ...]
     begins: tuple[Row, ...] | None = None
 
 
 def rows_of(files: Iterable[tuple[str, int]]) -> list[Row]:
-    """What a batch's note has to say of its files: of each boot the first one.
+    """Return the rows of a batch's note: the first file of each boot.
 
     Args:
-        files: path and size in bytes, in any order.
+        files: path and size in bytes of each file, in any order.
     """
     first: dict[Boot, tuple[int, str]] = {}
     for path, _ in files:
@@ -107,7 +107,7 @@ def rows_of(files: Iterable[tuple[str, int]]) -> list[Row]:
 
 
 def begin_of(path: str, seq: int) -> Begin | None:
-    """Look into a file; None if it has just expired, or cannot be read. Raises: OSError."""
+    """Read how a file begins; None if it has just expired, or cannot be read. Raises: OSError."""
     system, name = event_files.system_of(path)
     try:
         with system.open_input_file(name) as file:
@@ -119,9 +119,9 @@ def begin_of(path: str, seq: int) -> Begin | None:
 
 
 def check(data: Location, out: Location) -> None:
-    """Refuse to read a data directory into tables of an earlier generation of any of its nodes.
+    """Check that the tables are not of an earlier generation of any node in a data directory.
 
-    Raises: PipelineError: it is, or `data` has two generations of one node, or the tables have.
+    Raises: PipelineError: they are; or `data`, or the tables, have two generations of one node.
     """
     here = _here(data)
     _check_alone(data, here)
@@ -141,7 +141,10 @@ def check(data: Location, out: Location) -> None:
 def _compare(
     data: Location, out: Location, now: Boot, then: Boot, was: Begin, files: Mapping[int, list[str]]
 ) -> None:
-    """The files of the boot `now` with the known boot `then`, which is the same or a later one."""
+    """Compare the files of the boot `now` with the known boot `then`, the same or a later one.
+
+    Raises: PipelineError: `now` is of a newer generation.
+    """
     node, boot = now
     seq = was.seq if now == then else min(files)
     found = begin_of(files[seq][0], seq)
@@ -160,7 +163,7 @@ def _compare(
 
 
 def _check_alone(data: Location, here: Here) -> None:
-    """Two folders may have the same boot, if one is a copy of the other. Raises: PipelineError."""
+    """Check that folders with the same boot are copies of each other. Raises: PipelineError."""
     for (node, boot), files in sorted(here.items()):
         seq = next((each for each in sorted(files) if len(files[each]) > 1), None)
         if seq is None:
@@ -177,9 +180,9 @@ def _check_alone(data: Location, here: Here) -> None:
 
 
 def known_begins(out: Location) -> Begins:
-    """What the tables have. Notes that are new since the last time are taken into `boots.json`.
+    """Return what the tables have; add notes that are new since the last time to `boots.json`.
 
-    Raises: PipelineError: the tables have two generations of one node, or a note is none.
+    Raises: PipelineError: the tables have two generations of one node, or a note is not valid.
     """
     place = out / "bronze" / "boots.json"
     known = place.read_as(_Known) or _Known()
@@ -232,13 +235,13 @@ def _here(data: Location) -> Here:
 
 
 def _boot_of(path: str) -> tuple[Boot | None, int]:
-    """Node and boot (None: no node named it), and the seq of its first event, by a file's name."""
+    """Return node and boot, and the first event's seq, by a file's name; None, 0 for others."""
     found = _FILE.search(path)
     return (None, 0) if found is None else ((found[1], int(found[2])), int(found[3]))
 
 
 def _number(name: str) -> int:
-    """The number of a batch, from its note's name; -1: it is none, or not whole yet."""
+    """Return the number of a batch, from its note's name; -1 if it is no whole note."""
     found = _NOTE.fullmatch(name)
     return -1 if found is None else int(found[1])
 

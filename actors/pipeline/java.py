@@ -24,15 +24,15 @@ from actors.owners import only_theirs
 from actors.pipeline.errors import NoJava, PipelineError
 
 JAVA_MIN = 17
-"""Spark 4's lowest."""
+"""The oldest Java that Spark 4 runs on."""
 DROPPED = ("--add-modules=jdk.incubator.vector",)
 DROPPED_FROM = {24: ("--add-opens=java.base/sun.security.action=ALL-UNNAMED",)}
-"""Options about a package that these and later versions no longer have: a warning each time."""
+"""By version, options about a package that it and later ones lack, which would cause a warning."""
 
 LONG_TEMPORARY = "/var/tmp"
-"""Where temporary files may be if the usual folder lets no programs run."""
+"""The folder of temporary files if the usual one is mounted noexec."""
 _own: list[Path] = []
-"""What `own_folder` has made; the last one is in use."""
+"""The folders that `own_folder` has made; the last one is in use."""
 _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 _LAUNCHER = """\
 #!/bin/sh
@@ -49,11 +49,11 @@ exec {java} "$@"
 
 
 def java_home(environ: Mapping[str, str], cache: Path) -> Path:
-    """The folder that Spark shall take for JAVA_HOME.
+    """Return the folder that Spark has to use as JAVA_HOME.
 
     Args:
-        environ: JAVA_HOME and PATH are looked at.
-        cache: where launchers are kept.
+        environ: the environment, of which JAVA_HOME and PATH are used.
+        cache: the folder of the launchers.
 
     Raises:
         NoJava: none was found, or all are too old; it names each place and what is wrong there.
@@ -73,9 +73,9 @@ def java_home(environ: Mapping[str, str], cache: Path) -> Path:
 
 
 def launcher(java: Path, cache: Path) -> Path:
-    """A JAVA_HOME in `cache` whose bin/java starts that of the folder `java`, with less.
+    """Return a JAVA_HOME in `cache` whose bin/java starts that of `java` with fewer options.
 
-    Several processes may make it at once: the finished file is renamed into its place.
+    Several processes may make it at once, because the finished file is renamed into its place.
 
     Raises:
         NoJava: it cannot be written.
@@ -104,10 +104,10 @@ def _publish(script: Path, text: str) -> None:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where this user's caches are, ours among them: a program is kept there, and started again.
+    """Return the folder for a program that is kept and started again: this user's cache folder.
 
-    If somebody else can write there, or has made it, as in a home that many share, if no program
-    may run there, or if there is no home: `own_folder`.
+    It is `own_folder` instead if other users can write to the cache folder, or have made it, as in
+    a shared home; if no program may run there; or if there is no home.
     """
     given, home = environ.get("XDG_CACHE_HOME", ""), environ.get("HOME", "")
     caches = Path(given) if given else Path(home) / ".cache" if home else None
@@ -120,15 +120,15 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether nobody else can have put a launcher there, nor can put one in its place."""
+    """Return whether no other user can have made or can replace a launcher in the folder."""
     folders = (folder, *(each for each in folder.rglob("*") if each.is_dir()))
     return all(only_theirs(str(each), os.geteuid(), shared_above=True) for each in folders)
 
 
 def own_folder() -> Path:
-    """A temporary folder of this process's own, where programs may run.
+    """Return a temporary folder of this process, where programs may run.
 
-    It is removed when the process ends, if that is not killed, and made anew if it has gone.
+    It is removed when the process ends, unless that is killed, and made anew if it is gone.
 
     Raises:
         PipelineError: all temporary folders are mounted noexec.
@@ -149,13 +149,13 @@ def own_folder() -> Path:
 
 
 def remove_own_folder() -> None:
-    """Remove what `own_folder` has made, before the process ends."""
+    """Remove the folders of `own_folder` before the process ends."""
     while _own:
         shutil.rmtree(_own.pop(), ignore_errors=True)
 
 
 def may_execute(folder: Path) -> bool:
-    """Whether programs and libraries in a folder may run, by how its file system is mounted."""
+    """Return whether programs and libraries in a folder may run, by its file system's mount."""
     try:
         return not os.statvfs(folder).f_flag & os.ST_NOEXEC
     except OSError:
@@ -163,14 +163,14 @@ def may_execute(folder: Path) -> bool:
 
 
 def java_version(home: Path) -> int | None:
-    """From its `release` file: 17, 8. None: it does not say, so it has to be tried."""
+    """Return a Java's version from its `release` file, such as 17; None if it is not there."""
     release = home / "release"
     found = _VERSION.search(release.read_text(errors="replace")) if release.is_file() else None
     return int(found[1]) if found is not None else None
 
 
 def _problem(home: str) -> str | None:
-    """What is wrong with a Java's folder; None if Spark can run there."""
+    """Return what is wrong with a Java's folder; None if Spark can run on it."""
     if not home:
         return "no Java"
     if not os.access(Path(home, "bin", "java"), os.X_OK):

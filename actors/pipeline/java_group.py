@@ -1,4 +1,4 @@
-"""The processes of one Java as a group, which can be ended as a whole and at any time.
+"""The processes of one Java as a group, which can be ended together at any time.
 
 Spark starts Java through two shell scripts and another Java, which says with what. None of their
 numbers is known before Java runs, and who is interrupted until then cannot say whom to end: a Java
@@ -23,13 +23,13 @@ from actors.pipeline.clock import pause, stopwatch_s
 logger = logging.getLogger("triolog.pipeline")
 
 END_S: Final = 10.0
-"""For Java to end in order: it stops Spark and removes its folders."""
+"""The seconds that Java has to end in order: it stops Spark and removes its folders."""
 KILL_S: Final = 10.0
-"""For a group that is killed to be gone: a process that waits for a disk or another machine (state
-D) does not hear of it before, which may be never."""
+"""The seconds that a killed group has to end. A process that waits for a disk or another machine
+(state D) does not end before that, which may be never."""
 _PAUSE_S: Final = 0.01
 _PAUSES: Final = 5
-"""In which nobody is left, for one that was being started just now."""
+"""How many looks have to find no process, as one may just be starting."""
 
 
 @attrs.define
@@ -37,9 +37,9 @@ class JavaGroup:
     """A group of processes.
 
     Attributes:
-        listener: its first; None: there is no group, and nothing in it.
-        java: None: not started, or not known yet.
-        starter: the process whose children they are; its forks leave them alone.
+        listener: its first process; None if there is no group.
+        java: Java's process; None if it is not started, or not known yet.
+        starter: the number of the process whose children they are; its forks leave them alone.
     """
 
     listener: subprocess.Popen[bytes] | None
@@ -47,7 +47,7 @@ class JavaGroup:
     starter: int = attrs.field(factory=os.getpid)
 
     def end(self) -> None:
-        """Ask Java to end, without another word, and see to it. Nothing is left after this."""
+        """Ask Java to end at once, and make sure of it. No process is left after this."""
         java, listener = self.java, self.listener
         if listener is None:
             return
@@ -60,7 +60,7 @@ class JavaGroup:
         self.kill()
 
     def wait(self) -> None:
-        """Likewise, of a Java whose Spark is stopped: it says what it has to say."""
+        """Wait for the end of a Java whose Spark is stopped, which may write its last lines."""
         java, listener = self.java, self.listener
         if java is None or listener is None or self.starter != os.getpid():
             return
@@ -71,9 +71,9 @@ class JavaGroup:
         self.kill()
 
     def kill(self) -> None:
-        """End all of them, those included that join meanwhile.
+        """Kill all processes of the group, also those that join meanwhile.
 
-        Nothing is left after this, but for what does not end within KILL_S: a line names it.
+        None is left after this, unless it does not end within KILL_S; then a warning names it.
         """
         if self.listener is None:
             return
@@ -102,8 +102,9 @@ class JavaGroup:
 
 
 def _alive(group: int) -> list[int]:
-    """Return the processes of the group that have not ended. Ended ones may stay in it until their
-    parents collect them.
+    """Return the processes of the group that have not ended.
+
+    Ended ones may stay in it until their parents collect them.
     """
     found = []
     for each in Path("/proc").glob("[0-9]*/stat"):

@@ -1,4 +1,4 @@
-"""What Java writes to the terminal's stderr, without the lines that tell nobody anything.
+"""Passes on what Java writes to the terminal's stderr, without lines that tell nothing.
 
 Java has its starter's stderr, and passes on there what its Python workers print. Some of that is
 said at every start and means nothing: no option of Spark's silences it, and no logger has a part in
@@ -17,7 +17,7 @@ from typing import Final
 
 _WORKER: Final = rb"Streaming TransformWithStateInPandas Python worker"
 _FUNCTION: Final = rb"<[^<>]*(?:<[^<>]*>[^<>]*)*>"
-"""As Python shows it: `<function f.<locals>.g at 0x7f0011>`."""
+"""A function, as Python shows it: `<function f.<locals>.g at 0x7f0011>`."""
 _TYPE: Final = rb"StructType\(\[.*\]\)"
 SAID_BY_WORKERS: Final = re.compile(
     rb"Starting WORKER\.|"
@@ -28,12 +28,12 @@ SAID_BY_WORKERS: Final = re.compile(
     .replace(b"FUNCTION", _FUNCTION)
     .replace(b"TYPE", _TYPE)
 )
-"""PySpark's words at the start of a stateful stream; each has an empty line behind it."""
+"""The lines of PySpark at the start of a stateful stream; each has an empty line behind it."""
 SAID_BY_JAVA: Final = re.compile(
     rb"Warning: Java versions > Java 11 can only operate in restricted mode where no off-heap "
     rb"operations are allowed!"
 )
-"""DataSketches' word at its first use; what Spark does with it is on the heap."""
+"""The line of DataSketches at its first use; Spark uses it only on the heap."""
 
 
 _TRACEBACK: Final = b"Traceback (most recent call last):\n"
@@ -44,7 +44,7 @@ _GONE: Final = (b"BrokenPipeError", b"ConnectionResetError", b"EOFError")
 
 
 def telling(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines that tell something: see `_chosen`, and `_Orphan`."""
+    """Yield the lines that tell something; see `_chosen` and `_Orphan`."""
     orphan = _Orphan()
     for line in _chosen(lines):
         yield from orphan.passes(line)
@@ -52,17 +52,17 @@ def telling(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Orphan:
-    """Leaves out what the Python process behind a stream's source says when its Java has gone, as
-    at each Ctrl-C that meets it in an answer: tracebacks, chained, that end with a lost connection.
+    """Leaves out the last lines of the Python process of a stream's source whose Java has ended.
 
-    Only tracebacks that begin as its own are held back, until the line behind them.
+    At a Ctrl-C while it answers, it writes chained tracebacks that end with a lost connection. Only
+    tracebacks that begin like these are held back, until the line behind them.
     """
 
     def __init__(self) -> None:
         self._held: list[bytes] = []
 
     def passes(self, line: bytes) -> Iterator[bytes]:
-        """What is to be passed on now that this line has come."""
+        """Take a line, and yield the lines that are passed on now."""
         held = self._held
         if held and self._goes_on(line):
             held.append(line)
@@ -74,7 +74,7 @@ class _Orphan:
             yield line
 
     def ends(self) -> Iterator[bytes]:
-        """What is held and tells something."""
+        """Yield the lines that were held back and tell something."""
         held, self._held = self._held, []
         said = [line for line in held if not line.startswith(b" ")]
         last = next((line for line in reversed(said) if line != b"\n"), b"")
@@ -93,9 +93,9 @@ class _Orphan:
 
 
 def _chosen(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines without those of the two lists, and without the empty line behind a worker's.
+    """Yield the lines without those of the two lists, and without the empty line behind a worker's.
 
-    Whole lines: one that only begins as they do, or has a user's words behind theirs, is a user's.
+    Only whole lines are left out: a longer line that begins like one of them is a user's.
     """
     is_empty_next = False
     for line in lines:
@@ -109,7 +109,7 @@ def _chosen(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def main() -> None:
-    """Pass on what tells something, each line as it comes."""
+    """Pass on the lines that tell something, each as it comes."""
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a terminal may stop who is in no foreground
     for line in telling(sys.stdin.buffer):
         with contextlib.suppress(OSError):  # nobody reads it, and Java must not wait for that

@@ -24,7 +24,7 @@ _VERSION = re.compile(r"version=(\d{6,})")
 
 
 class _Current(msgspec.Struct, frozen=True):
-    """The note."""
+    """The note of the current version."""
 
     version: Annotated[int, msgspec.Meta(ge=1)]
 
@@ -35,10 +35,10 @@ def publish(
     partitions: Mapping[str, str] | None = None,
     written: Callable[[str], None] = lambda _: None,
 ) -> Location:
-    """Write the tables as the next version and make it the current one; returns its folder.
+    """Write the tables as the next version, make it the current one, and return its folder.
 
     Args:
-        partitions: a table's column whose values get folders of their own.
+        partitions: by table, the column whose values get folders of their own.
         written: called with each table's name once it is written.
     """
     now = _current(layer)
@@ -59,7 +59,7 @@ def publish(
 
 
 def current(layer: Location) -> Location:
-    """The folder of the current version. Raises: PipelineError if there is none."""
+    """Return the folder of the current version. Raises: PipelineError: there is none."""
     version = _current(layer)
     if not version:
         step = layer.name.rpartition("/")[2]
@@ -68,18 +68,18 @@ def current(layer: Location) -> Location:
 
 
 def read(spark: SparkSession, table: Location, schema: StructType | None = None) -> DataFrame:
-    """A table of a version, by its own schema or by `schema`: what it lacks is null then."""
+    """Read a table of a version, with its own schema or with `schema`; missing columns are null."""
     reader = spark.read if schema is None else spark.read.schema(schema)
     return reader.parquet(table.for_readers())
 
 
 def count_rows(table: Location) -> int:
-    """The rows of a table, by the notes that its files have of them: without a job."""
+    """Return the number of a table's rows, by the metadata of its files, without a job."""
     system, path = table.system()
     return int(pyarrow.dataset.dataset(path, filesystem=system, format="parquet").count_rows())
 
 
 def _current(layer: Location) -> int:
-    """The number of the current version; 0: there is none. Raises: PipelineError."""
+    """Return the number of the current version; 0 if there is none. Raises: PipelineError."""
     note = (layer / NOTE).read_as(_Current)
     return 0 if note is None else note.version

@@ -1,4 +1,4 @@
-"""Where the steps read and write: a path, or the URI of any store that pyarrow knows.
+"""The places that the steps read and write: a path, or the URI of any store that pyarrow knows.
 
 All that the driver itself does with files is here: it looks what is there before Spark is started,
 so that a mistake is one line, and it keeps the small notes beside the tables.
@@ -28,7 +28,7 @@ from actors.pipeline.sources.log_files import LOST_AND_FOUND
 _Form = TypeVar("_Form", bound=msgspec.Struct)
 
 UNFINISHED = ".new"
-"""Behind the name of a file that is being written beside its place."""
+"""The suffix of a file that is being written beside its place."""
 CLAIM = "source.json"
 _NOT_ALLOWED = frozenset(
     {
@@ -41,10 +41,10 @@ _NOT_ALLOWED = frozenset(
         errno.ENAMETOOLONG,
     }
 )
-"""Where nobody may write, or nothing can be, whatever a disk has left: a mistake in what was asked
-for. All else is the disk's failure."""
+"""The errors of a place that cannot be written, whatever room the disk has: a mistake of the user.
+All other errors are failures of the disk."""
 _FOR_SPARK = re.compile(r"([][{}*?\\])")
-"""What Spark would take for a pattern in the name of a folder."""
+"""The characters that Spark would take for a pattern in the name of a folder."""
 
 
 def _without_slash(name: str) -> str:
@@ -68,31 +68,31 @@ class Location:
         return self.name
 
     def for_readers(self) -> str:
-        """For Spark's readers, to whom a name may be a pattern; its writers take it as it is."""
+        """Return the name for Spark's readers, which take patterns; its writers take names."""
         return _FOR_SPARK.sub(r"\\\1", self.name)
 
     def absolute(self) -> Location:
-        """A path from the root on, which means the same to Java; a URI as it is."""
+        """Return a path as an absolute one, which is the same for Java; a URI as it is."""
         return self if ":/" in self.name else Location(os.path.abspath(self.name))
 
     def is_folder(self) -> bool:
         return self._type() is FileType.Directory
 
     def is_special(self) -> bool:
-        """A device, a pipe, a socket: what a file must not be moved over."""
+        """Return whether it is a device, a pipe or a socket, which no file must replace."""
         return self._type() is FileType.Unknown
 
     def exists(self) -> bool:
         return self._type() is not FileType.NotFound
 
     def children(self) -> list[str]:
-        """The names in a folder but LOST_AND_FOUND, sorted; none if there is no such folder."""
+        """Return the names in a folder, without LOST_AND_FOUND, sorted; [] without a folder."""
         system, path = self.system()
         found = system.get_file_info(FileSelector(path, allow_not_found=True))
         return sorted(info.base_name for info in found if info.base_name != LOST_AND_FOUND)
 
     def read_json(self) -> dict[str, Any] | None:
-        """A note; None if there is none. Raises: PipelineError for what is no note."""
+        """Read a note; None if there is none. Raises: PipelineError: the file is no note."""
         if not self.exists():
             return None
         try:
@@ -104,9 +104,9 @@ class Location:
         return found
 
     def read_as(self, form: type[_Form]) -> _Form | None:
-        """A note with these fields, others beside them; None if there is none.
+        """Read a note of this form, perhaps with further fields; None if there is none.
 
-        Raises: PipelineError for what is no such note.
+        Raises: PipelineError: the file is no such note.
         """
         found = self.read_json()
         try:
@@ -115,15 +115,17 @@ class Location:
             raise PipelineError(f"{self}: not a note of this program: {error}") from error
 
     def write_json(self, note: dict[str, Any]) -> None:
-        """Replace a note: it is the old one or the new one at any moment."""
+        """Replace a note, so that it is the old one or the new one at any moment."""
         self.write_bytes(json.dumps(note, sort_keys=True).encode())
 
     def write_bytes(self, content: bytes) -> None:
-        """Replace a file, likewise; on a local disk even if the power fails.
+        """Replace a file, so that it is the old one or the new one, also after a loss of power.
+
+        The latter holds for local disks. After an error the old file is unchanged.
 
         Raises:
-            PipelineError: it cannot be there.
-            OSError: names this place. Both: the old file is as it was.
+            PipelineError: there can be no such file.
+            OSError: the disk fails; the error names this place.
         """
         self.make_parent()
         system, path = self.system()
@@ -139,7 +141,7 @@ class Location:
             raise refusal(self, "it cannot be written", error) from error
 
     def make_parent(self) -> None:
-        """The folder that it is in. Raises: PipelineError if it cannot be; OSError."""
+        """Make the folder that it is in. Raises: PipelineError: that is impossible. OSError."""
         system, path = self.system()
         try:
             system.create_dir(posixpath.dirname(path), recursive=True)
@@ -147,7 +149,7 @@ class Location:
             raise refusal(self, "its folder cannot be made", error) from error
 
     def check_parent(self) -> None:
-        """As `make_parent`, and that files can be put there, as far as that can be known before.
+        """Make the folder that it is in, and check that files can be made there, as far as known.
 
         Raises: PipelineError; OSError.
         """
@@ -158,11 +160,11 @@ class Location:
             raise PipelineError(f"{self}: nobody here may write into its folder")
 
     def make(self) -> None:
-        """A folder, those that it is in included."""
+        """Make this folder, and those that it is in."""
         (self / "any").make_parent()
 
     def rename(self, name: str) -> None:
-        """A file, within its folder; what bore that name is replaced."""
+        """Rename a file within its folder; replace a file of that name."""
         system, path = self.system()
         try:
             system.move(path, posixpath.join(posixpath.dirname(path), name))
@@ -170,7 +172,7 @@ class Location:
             raise refusal(self, "it cannot be renamed", error) from error
 
     def remove(self) -> None:
-        """A file, or a folder with all in it, for good; harmless if there is none."""
+        """Remove a file, or a folder with all in it, durably; harmless if there is none."""
         system, path = self.system()
         found = self._type()
         if found is FileType.NotFound:
@@ -182,7 +184,7 @@ class Location:
         _sync_local(system, posixpath.dirname(path) or ".")
 
     def sync(self) -> None:
-        """A file's content, or the names in a folder: on a local disk even if the power fails."""
+        """Make a file's content, or the names in a folder, durable, if it is on a local disk."""
         _sync_local(*self.system())
 
     def _type(self) -> FileType:
@@ -197,10 +199,10 @@ class Location:
 
 
 def refusal(place: Location, what: str, error: OSError) -> Exception:
-    """What to raise where a disk takes nothing: whose fault it is decides the exit code.
+    """Return the error for a failed write: PipelineError if it is the user's fault, else OSError.
 
     Args:
-        what: failed, for people.
+        what: what failed, for people.
     """
     if error.errno in _NOT_ALLOWED:
         return PipelineError(f"{place}: {what}: {_why(error)}")
@@ -208,12 +210,12 @@ def refusal(place: Location, what: str, error: OSError) -> Exception:
 
 
 def _why(error: OSError) -> str:
-    """pyarrow's words repeat the place and the number, and say twice what it means."""
+    """Return the reason for an error; pyarrow's text has place and number, and the reason twice."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _sync_local(system: pyarrow.fs.FileSystem, path: str) -> None:
-    """Other stores keep what they have taken."""
+    """Sync a path of a local disk; other stores keep what they have accepted."""
     if isinstance(system, pyarrow.fs.LocalFileSystem):
         _sync(path)
 
@@ -231,16 +233,16 @@ def _sync(path: str) -> None:
 
 @contextlib.contextmanager
 def held(layer: Location, who: str) -> Iterator[None]:
-    """One process at a time has a layer; the lock goes with the process, however that ends.
+    """Hold a layer for this process for a block. The lock ends with the process in any case.
 
-    On this machine's disks only: in another store there is nothing to lock.
+    It works on this machine's disks only, because other stores have no locks.
 
     Args:
-        who: the others, for people: "another watch".
+        who: the other processes, for people, such as "another watch".
 
     Raises:
-        PipelineError: `who` has it, or nobody may write there.
-        OSError: the disk takes no file; names the layer.
+        PipelineError: `who` holds it, or it cannot be written.
+        OSError: the disk takes no file; the error names the layer.
     """
     system, path = (layer / "lock").system()
     if not isinstance(system, pyarrow.fs.LocalFileSystem):
@@ -262,10 +264,10 @@ def held(layer: Location, who: str) -> Iterator[None]:
 
 
 def event_folders(data: Location) -> list[Location]:
-    """The `events/` folders of a data directory: a cluster's, a node's, or such a folder itself.
+    """Return the `events/` folders of a data directory: a cluster's, a node's, or such a folder.
 
     Raises:
-        PipelineError: nothing there is an event log that can be read; it says what is there.
+        PipelineError: there is no event log that can be read; the text says what is there.
     """
     if not data.exists():
         raise PipelineError(f"{data}: no such folder")
@@ -287,25 +289,25 @@ def event_folders(data: Location) -> list[Location]:
 
 
 def is_logged(data: Location) -> bool:
-    """Whether there is any event log."""
+    """Return whether there is any event log."""
     return any(_formats(each) for each in _may_have_events(data))
 
 
 def has_begun(data: Location) -> bool:
-    """Whether there is a node's directory."""
+    """Return whether there is a node's directory."""
     nodes = (data, *(data / name for name in data.children())) if data.is_folder() else ()
     return any((each / "identity.json").exists() for each in nodes)
 
 
 def _may_have_events(data: Location) -> list[Location]:
-    """The folder itself, a node's, those of all nodes."""
+    """Return where event logs may be: the folder itself, that of a node, those of all nodes."""
     return [data, data / "events", *(data / name / "events" for name in data.children())]
 
 
 def event_pattern(data: Location) -> str:
-    """What Spark has to read, nodes that come later included.
+    """Return the pattern of what Spark has to read, with nodes that are added later.
 
-    Raises: as `event_folders`; PipelineError: Spark takes the path for no pattern.
+    Raises: the errors of `event_folders`; PipelineError: Spark cannot take the path as a pattern.
     """
     found = event_folders(data)
     for alone in (data, data / "events"):
@@ -320,7 +322,7 @@ def event_pattern(data: Location) -> str:
 
 
 def other_formats(folders: list[Location]) -> list[str]:
-    """Formats beside ours, "FOLDER/v=2": they are left alone, and the user is informed."""
+    """Return formats beside ours, "FOLDER/v=2", which are not read, for a line to the user."""
     return [
         f"{each}/{name}"
         for each in folders
@@ -334,18 +336,18 @@ def _formats(folder: Location) -> list[str]:
 
 
 def claim(layer: Location, data: Location) -> None:
-    """A layer with a checkpoint belongs to one data directory: the checkpoint knows only its files.
+    """Note that a layer belongs to a data directory, because its checkpoint knows only its files.
 
-    A run that was killed here may have left the note unfinished: it is written anew.
+    A note that a killed run has left unfinished is written anew.
 
-    Raises: PipelineError: the layer is of another one, or something else is in the folder.
+    Raises: PipelineError: the layer belongs to another one, or the folder has other contents.
     """
     if not is_claimed(layer, data):
         (layer / CLAIM).write_json({"data": str(data)})
 
 
 def is_claimed(layer: Location, data: Location) -> bool:
-    """Whether `claim` has nothing left to do; it changes nothing. Raises: as `claim`."""
+    """Return whether the layer is claimed; change nothing. Raises: the errors of `claim`."""
     known = (layer / CLAIM).read_json()
     if known is not None:
         _check_owner(layer, known, data)
@@ -355,7 +357,10 @@ def is_claimed(layer: Location, data: Location) -> bool:
 
 
 def check_claimed(layer: Location, data: Location) -> None:
-    """Raises: PipelineError: the layer is not there, or of another data directory."""
+    """Check that a layer belongs to a data directory.
+
+    Raises: PipelineError: the layer is missing, or belongs to another one.
+    """
     known = (layer / CLAIM).read_json()
     out, _, name = layer.name.rpartition("/")
     if known is None:

@@ -1,4 +1,4 @@
-"""The one place where a Spark session is made.
+"""Opens and closes Spark sessions; the only module that makes one.
 
 | Profile | For | Where |
 |---|---|---|
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONF = Path(__file__).parent / "conf"
-"""Spark's configuration folder: quiet logs. For a Java that this module starts."""
+"""Spark's configuration folder, with quiet logs, for a Java that this module starts."""
 
 RESULTS: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -48,12 +48,13 @@ RESULTS: Final = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
 }
-"""In every profile: what jobs rely on. A Python Data Source with filters is refused without it."""
+"""The options of every profile, on which jobs rely. Without them a Python Data Source with filters
+is refused."""
 
 _AUTHENTICATE: Final = "spark.authenticate"
 _MAKES_SECRETS: Final = re.compile(r"local(\[[^\]]*\])?|k8s://.*")
-"""Masters for which Spark makes a secret for each application by itself. A standalone one has one
-secret for all, which is the operator's; YARN's shuffle service has to know it, too."""
+"""The masters for which Spark makes a secret for each application by itself. A standalone master
+has one secret for all, which the operator sets; YARN's shuffle service has to know it, too."""
 _JAVA: Final = "spark.driver.extraJavaOptions"
 _HERE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -67,21 +68,21 @@ _HERE: Final = {
     "spark.buffer.pageSize": "1m",
     _JAVA: "-XX:+UseParallelGC",
 }
-"""On one machine: nothing listens outside, and what listens takes nothing from other users (Spark
-makes a secret for each session, where it has no cluster, and otherwise unpacks anybody's objects);
-no bars in the terminal, no task for each folder that is
-listed (by default there are as many as folders). A page of memory is what each aggregation of a
-plan takes at once; by default it is a sixteenth of what a core has, and the audits' one plan has
-more aggregations than that: it found no memory for the last ones, now and then. No user waits for
-an answer within milliseconds: a collector that stops all is a tenth of the processor time cheaper
-than Java's usual one (silver)."""
+"""The options on one machine. Nothing listens outside, and what listens takes nothing from other
+users (Spark makes a secret for each session without a cluster, and otherwise unpacks any user's
+objects). The terminal has no progress bars, and listing folders makes no task for each folder, as
+it does by default. A page of memory is what each aggregation of a plan takes at once; by default it
+is a sixteenth of a core's memory, and the audits' single plan has more aggregations than that, so
+the last ones sometimes found no memory. As no user waits for an answer within milliseconds, the
+collector is one that stops all threads; it needs a tenth less processor time than Java's usual one
+(silver)."""
 
 _SHORT: Final = {
     "spark.sql.adaptive.enabled": "false",
     _JAVA: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-"""Some minutes of work at most: Java's second compiler takes more processor time than it saves, and
-a plan that is made anew behind each shuffle is a job for each."""
+"""The options for some minutes of work. Java's second compiler would take more processor time than
+it saves, and a plan that is made anew after each shuffle makes a job for each."""
 _TEST: Final = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
@@ -89,19 +90,22 @@ _TEST: Final = {
     "spark.sql.codegen.wholeStage": "false",
     _JAVA: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-"""Little data: a second of optimising Java code is a second lost (measured: 13 s -> 10.5 s), and so
-is one of compiling a plan, or of planning it anew for each stage (a third of all that tests take).
+"""The options for little data. Time for optimising Java code is lost (measured: 13 s -> 10.5 s),
+and so is that for compiling a plan, or for planning it anew for each stage (a third of the tests'
+time).
 """
 
 
 CLOSING_S: Final = 30.0
-"""For `close_session` with a Java that answers: it and the listener have END_S each to end."""
+"""The seconds for `close_session` with a Java that answers; it and the listener have END_S each."""
 LAST_WORDS_S: Final = 5.0
-"""To wait for what a Java that did not start has said: it has ended, so nothing more comes."""
+"""The seconds to wait for the last lines of a Java that did not start."""
 _listeners: Final[list[subprocess.Popen[bytes]]] = []
-"""One for each Java; kept, for Python complains of one that is forgotten before it has ended."""
+"""The listeners, one for each Java, kept because Python warns of one that is dropped before its
+end.
+"""
 _started: Final[list[tuple[SparkSession, JavaGroup]]] = []
-"""Sessions for which a Java was started here."""
+"""The sessions for which a Java was started here."""
 
 
 class Profile(StrEnum):
@@ -114,23 +118,23 @@ class Profile(StrEnum):
 def open_session(
     profile: Profile, *, scratch: Path | None = None, options: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session; the one that is open in this process, if there is one.
+    """Return a session: the one that is open in this process, or a new one.
 
     Args:
         profile: where it runs, and for what.
-        scratch: folder for what Spark and Java write beside results, which stays; None: one of this
-            process's own in the temporary folder, which goes with it.
-        options: more of Spark's configuration; they win.
+        scratch: the folder for what Spark and Java write beside results, which stays; None: a
+            temporary folder of this process, which is removed with its end.
+        options: further configuration of Spark, which overrides the profile's.
 
     Raises:
         NoJava: see `java.java_home`.
         PipelineError: PySpark is not installed, Java did not start, or SPARK_REMOTE names no server
-            or is not for this profile.
+            or does not fit this profile.
         PySparkException, Py4JError: the cluster does not answer, or refuses.
 
     Effects:
-        Starts Java, which ends with this process, or sooner by `close_session`; an interrupt
-        meanwhile leaves none. The process's environment stays as it was.
+        Starts Java, which ends with this process, or sooner by `close_session`. An interrupt
+        meanwhile leaves no Java. The process's environment stays the same.
     """
     if importlib.util.find_spec("pyspark") is None:
         raise PipelineError("PySpark is not installed: pip install 'triolog[pipeline]'")
@@ -175,10 +179,10 @@ def close_session(session: SparkSession, *, at_once: bool = False) -> None:
     """Stop a session, and end the Java that `open_session` started for it, if it did.
 
     Args:
-        at_once: nobody waits for what it does: Java is asked to end, and stops Spark itself. A call
-            that was interrupted has left its answer to the next one, so no call is made.
+        at_once: whether its work is abandoned: Java is asked to end, and stops Spark itself. No
+            call is made to it, because an interrupted call has left its answer to the next one.
 
-    Effects: Java, this process's folder and the listener are gone by the return.
+        Effects: Java, this process's folder and the listener are gone when this returns.
     """
     from py4j.protocol import Py4JError
 
@@ -199,15 +203,13 @@ def close_session(session: SparkSession, *, at_once: bool = False) -> None:
 
 
 def _leave(group: JavaGroup) -> None:
-    """The process ends, and nobody has closed the session."""
+    """End a Java whose session was not closed, when the process ends."""
     _hush()
     group.wait()
 
 
 def _hush() -> None:
-    """Keep PySpark's server for accumulators, and py4j, from reporting Java's end with a
-    traceback.
-    """
+    """Keep PySpark's accumulator server and py4j from logging Java's end with a traceback."""
     from pyspark import SparkContext
 
     quiet_py4j()
@@ -218,7 +220,7 @@ def _hush() -> None:
 
 
 def _forget_java() -> None:
-    """The next session of this process starts another one, and is none of this one's."""
+    """Reset PySpark, so that the next session of this process starts a Java of its own."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -228,9 +230,9 @@ def _forget_java() -> None:
 
 @contextlib.contextmanager
 def _whole_or_none(group: JavaGroup) -> Iterator[None]:
-    """An interrupt leaves nothing of what was started; who handles Ctrl-C does so after it, too.
+    """End what was started in the block if it is interrupted; restore the handler of Ctrl-C.
 
-    PySpark takes Ctrl-C for itself.
+    PySpark installs a handler of its own.
     """
     from pyspark import SparkContext
 
@@ -254,7 +256,7 @@ def _whole_or_none(group: JavaGroup) -> Iterator[None]:
 
 
 def _launch(options: Mapping[str, str], group: JavaGroup) -> None:
-    """Start Java as PySpark does, but in a group; nothing, if this process has one."""
+    """Start Java as PySpark does, but in a group; do nothing if this process has one."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -270,8 +272,9 @@ def _launch(options: Mapping[str, str], group: JavaGroup) -> None:
 
 
 def _authenticates(options: Mapping[str, str]) -> dict[str, str]:
-    """What a session on somebody else's master needs, beside these options, so that its processes
-    take nothing from other users: where it can be said from here, and nobody has said otherwise.
+    """Return the option that keeps a session's processes from taking anything from other users.
+
+    Returns: {} if the master cannot be told so from here, or the user has set the option.
     """
     from pyspark import SparkConf
 
@@ -300,11 +303,12 @@ def _options(profile: Profile, scratch: Path | None, more: Mapping[str, str]) ->
 
 
 def _variables(profile: Profile) -> dict[str, str]:
-    """What Java and the workers must find in their environment.
+    """Return the environment variables for Java and the workers.
 
-    Workers run what PYSPARK_PYTHON names, by default the first python3 of PATH, which need not be
-    this one and then lacks its packages. What another installation of Spark has set for its own
-    use does not count where Spark runs on this machine: it would start that one, or with its words.
+    Workers run the program in PYSPARK_PYTHON, by default the first python3 of PATH, which may be
+    another one without this one's packages. Variables of another installation of Spark are
+    overridden if Spark runs on this machine, because they would start that one, or pass its
+    options.
 
     Raises:
         NoJava: see `java.java_home`.
@@ -330,7 +334,10 @@ def _variables(profile: Profile) -> dict[str, str]:
 
 
 def _check_user() -> None:
-    """Raises: PipelineError: the user has no name, which Hadoop's library in Spark asks for."""
+    """Check that the user has a name, which Hadoop's library in Spark needs.
+
+    Raises: PipelineError: there is none.
+    """
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
@@ -342,8 +349,9 @@ def _check_user() -> None:
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables for processes that are started meanwhile. Other Javas of this process
-    must not get ours.
+    """Set environment variables for the processes that are started in the block.
+
+    Other Javas of this process must not get them.
     """
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
@@ -359,14 +367,14 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def filtered_stderr() -> Iterator[JavaGroup]:
-    """What is started meanwhile has a stderr from which only telling lines come: `java_stderr`.
+    """Filter the stderr of processes that are started in the block by `java_stderr`.
 
-    For the whole life of what is started, and of nothing else: when this ends, this process's
-    stderr is as it was. If it ends with an error, what was said is passed on by then.
+    It is filtered as long as they live; this process's stderr is as before when the block ends. If
+    the block raises, what they wrote is passed on before.
 
-    Returns: a group for what is started, with a process in it already.
+    Yields: a group for these processes, with a process in it already.
 
-    Effects: a process, until all that was started has ended; no Ctrl-C of the terminal's ends it.
+    Effects: a process runs until all of them have ended; no Ctrl-C of the terminal ends it.
     """
     try:
         stderr = os.dup(2)

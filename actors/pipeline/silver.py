@@ -1,4 +1,4 @@
-"""Silver: each event once, with typed columns, and what is known of each boot's completeness.
+"""Silver: each event once, with typed columns, and how complete each boot is.
 
 The key of an event is (node, boot, seq). `events` has one row for each key, however often its line
 was found (a backup read beside the original, a file that was copied), partitioned by kind; `view`
@@ -35,7 +35,7 @@ from actors.pipeline.event_schema import CORRUPT, ENVELOPE, all_fields, fields_o
 KEY = ("node", "boot", "seq")
 _BESIDE_KEY = tuple(name for name in ENVELOPE.names if name not in KEY)
 LOST = {"dropped": "named", "expired": "expired", "missing": "not named and not expired"}
-"""What a boot lacks, by the holes that it is in."""
+"""By the kind of loss, which holes of a boot count for it."""
 SCHEMA = StructType(
     [
         *ENVELOPE,
@@ -48,14 +48,14 @@ SCHEMA = StructType(
         StructField("day", StringType()),
     ]
 )
-"""The schema of `events`; a test holds it and `typed` together."""
+"""The schema of `events`; a test compares it with `typed`."""
 
 
 def typed(bronze: DataFrame) -> DataFrame:
-    """Bronze -> `events`: one row for each key, its fields in columns of their own.
+    """Make `events` of bronze: one row for each key, with its fields in columns of their own.
 
-    The rows of a boot come together, in the order of kind and seq. They are moved and sorted before
-    their lines are taken apart: then they have a hundred columns, and are five times as wide.
+    The rows of a boot are together, in the order of kind and seq. They are moved and sorted before
+    their lines are parsed, because then they have a hundred columns and are five times as wide.
     """
     good = bronze.where(fn.col("problem").isNull())
     once = (
@@ -85,7 +85,7 @@ def typed(bronze: DataFrame) -> DataFrame:
 
 
 def group_of(path: Column) -> Column:
-    """The group in an actor's path: /n0/orders/storage/store, /n0/roles/orders -> "orders"."""
+    """Return the group in an actor's path: "orders" for /n0/orders/storage and /n0/roles/orders."""
     parts = fn.split(path, "/")
     second = fn.coalesce(fn.get(parts, fn.lit(2)), fn.lit(""))
     named = fn.coalesce(fn.get(parts, fn.lit(3)), fn.lit(""))
@@ -94,22 +94,22 @@ def group_of(path: Column) -> Column:
 
 
 def view(events: DataFrame, kind: str) -> DataFrame:
-    """The rows of one kind, with the envelope, `group` and that kind's own columns.
+    """Return the rows of one kind, with the envelope, `group` and that kind's own columns.
 
-    Raises: KeyError for a kind that the catalogue lacks.
+    Raises: KeyError: the catalogue lacks the kind.
     """
     names = [*ENVELOPE.names, "group", *fields_of(kind).names]
     return events.where(fn.col("kind") == kind).select(*dict.fromkeys(names))
 
 
 def holes(events: DataFrame, everywhere: DataFrame | None = None) -> DataFrame:
-    """Ranges of `seq` that no event has: node, boot, first_seq, last_seq, named, expired.
+    """Return ranges of `seq` without events: node, boot, first_seq, last_seq, named, expired.
 
-    What lies before a boot's first event is no hole: old files are deleted.
+    The numbers before a boot's first event are no hole, because old files are deleted.
 
     Args:
-        everywhere: where to look for what nodes say of holes, if `events` are some boots alone:
-            that old files are deleted may stand in a later one.
+        everywhere: the events that tell about holes, if `events` has only some boots: the deletion
+            of old files may be in a later boot.
     """
     everywhere = events if everywhere is None else everywhere
     before = fn.lag("seq").over(Window.partitionBy("node", "boot").orderBy("seq"))
@@ -152,8 +152,9 @@ def holes(events: DataFrame, everywhere: DataFrame | None = None) -> DataFrame:
 
 
 def followed_unseen(events: DataFrame) -> DataFrame:
-    """Members that followed a DLedger leader whose own event of leading that term is not here: its
-    events are lost, or it is a Java member. Columns: group, node, boot, session, term, leader.
+    """Return members that followed a DLedger leader that has no event of leading the term.
+
+    Its events are lost, or it is a Java member. Columns: group, node, boot, session, term, leader.
     """
     roles = view(events, "RoleChanged")
     led = roles.where("role = 'LEADER'").select("group", "term", fn.col("node").alias("leader"))
@@ -165,12 +166,12 @@ def followed_unseen(events: DataFrame) -> DataFrame:
 
 
 def boots(events: DataFrame) -> list[dict[str, Any]]:
-    """One row for each boot of each node, sorted, in which nothing is compared between nodes.
+    """Return one row for each boot of each node, sorted; nothing is compared between nodes.
 
-    Columns: node, boot; first_seq, last_seq; first_us, last_us (the node's clock); events; copies
-    (lines beyond the first with their key); differ, mistyped, unknown (events); dropped, expired,
+    Columns: node, boot; first_seq, last_seq; first_us, last_us (by the node's clock); events;
+    copies (lines beyond the first of a key); differ, mistyped, unknown (events); dropped, expired,
     missing (events in holes that are named, that expired unread, and all others); started, ended
-    (NodeStarted is the first, NodeStopped the last).
+    (whether NodeStarted is the first event, and NodeStopped the last).
     """
     counted = events.groupBy("node", "boot").agg(
         fn.min("seq").alias("first_seq"),
@@ -197,7 +198,7 @@ def boots(events: DataFrame) -> list[dict[str, Any]]:
 
 
 def lost(events: DataFrame) -> DataFrame:
-    """The boots with holes: node, boot and, as in `boots`, dropped, expired, missing."""
+    """Return the boots with holes: node, boot and, as in `boots`, dropped, expired, missing."""
     size = fn.col("last_seq") - fn.col("first_seq") + 1
     sums = [
         fn.sum(fn.when(fn.expr(which), size).otherwise(0)).alias(name)

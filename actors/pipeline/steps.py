@@ -1,4 +1,4 @@
-"""The steps as the command runs them: read, transform, write, and say in lines what was found."""
+"""The steps as the command runs them: read, transform, write, and report what was found."""
 
 from __future__ import annotations
 
@@ -74,7 +74,11 @@ def run_bronze(spark: SparkSession, data: Location, out: Location, tell: Tell) -
 def _tell_problems(
     spark: SparkSession, out: Location, batches: list[int], unread: int, tell: Tell
 ) -> None:
-    """Args: unread: files that Spark did not look at, which were named; each is a problem more."""
+    """Report the problems of some batches.
+
+    Args:
+        unread: how many files Spark skipped, which were reported; each is a further problem.
+    """
     found = (
         bronze.read_batches(spark, out, batches)
         .where(fn.col("problem").isNotNull())
@@ -92,7 +96,7 @@ def _tell_problems(
 
 
 def run_silver(spark: SparkSession, out: Location, tell: Tell) -> None:
-    """Type all that is in bronze. Raises: PipelineError."""
+    """Make silver of all that is in bronze. Raises: PipelineError."""
     events = silver.typed(bronze.read_bronze(spark, out))
     layer = out / "silver"
     tell("silver: typing all events")
@@ -130,7 +134,7 @@ _FAULTS = {
 
 
 def run_gold(spark: SparkSession, out: Location, tell: Tell) -> None:
-    """Work out every gold table. Raises: PipelineError."""
+    """Compute every gold table. Raises: PipelineError."""
     events = layers.read(spark, layers.current(out / "silver") / "events", silver.SCHEMA)
     tables = {name: make(events).repartition(1) for name, make in TABLES.items()}
     began_s, done = stopwatch_s(), itertools.count(1)
@@ -146,7 +150,7 @@ def run_gold(spark: SparkSession, out: Location, tell: Tell) -> None:
 
 
 def run_audit(spark: SparkSession, data: Location, out: Location, tell: Tell) -> verdicts.Verdicts:
-    """Judge every claim and write the verdicts. Those of an earlier run are gone from the start.
+    """Judge every claim and write the verdicts. Those of an earlier run are removed first.
 
     Raises: PipelineError.
     """
@@ -185,11 +189,11 @@ def run_watch(
     *,
     as_json: bool,
 ) -> None:
-    """Tell alarms as they come, until Ctrl-C or for some seconds. Raises: PipelineError.
+    """Report alarms as they come, until Ctrl-C or for some seconds. Raises: PipelineError.
 
     Args:
-        tell: a finding.
-        tell_aside: that it runs, which may be all that it ever says.
+        tell: prints a finding.
+        tell_aside: prints that it runs, which may be the only line.
     """
 
     def tell_finding(finding: findings.Finding) -> None:
@@ -213,8 +217,11 @@ def run_watch(
 def run_report(
     spark: SparkSession, data: Location, out: Location, report: Location, tell: Tell
 ) -> Facts:
-    """All steps and the page, first without the verdicts, which take the longest; returns what it
-    shows in the end. Raises: PipelineError.
+    """Run all steps and write the page, first without the verdicts, which take the longest.
+
+    Returns: what the page shows in the end.
+
+    Raises: PipelineError.
     """
     from actors.pipeline.report.gather import gather
     from actors.pipeline.report.page import page

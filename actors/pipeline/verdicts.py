@@ -1,4 +1,4 @@
-"""What the audits said, as records and as the file `OUT/audit/verdicts.json`.
+"""The verdicts of the audits, as records and as the file `OUT/audit/verdicts.json`.
 
 | Key | Type | Meaning |
 |---|---|---|
@@ -24,24 +24,23 @@ from actors.readable import counted, readable
 
 VERSION: Final = 1
 FILE: Final = "audit/verdicts.json"
-"""Below OUT."""
+"""The path of the file below OUT."""
 WITNESSES_MAX: Final = 20
-"""Witnesses of one verdict: for people, who look into the tables for more."""
+"""How many witnesses one verdict has; the tables have all of them."""
 
 Severity: TypeAlias = Literal["error", "warning"]
 Word: TypeAlias = Literal["held", "violated", "not_applicable"]
 Witness: TypeAlias = Mapping[str, Any]
-"""One finding: column -> integer, number, string, boolean, null, or an array of these."""
+"""One finding: by column, an integer, number, string, boolean, null, or an array of these."""
 
 
 @attrs.frozen(kw_only=True)
 class CheckedRange:
-    """What was looked at of one boot of one node.
+    """The part of one boot of one node that was checked.
 
     Attributes:
-        first_seq: of the first event that the claim is about.
-        last_seq: of the last one.
-        events: how many there are.
+        first_seq, last_seq: those of the first and the last event that the claim is about.
+        events: how many such events there are.
     """
 
     node: str
@@ -53,12 +52,12 @@ class CheckedRange:
 
 @attrs.frozen(kw_only=True)
 class CheckedLog:
-    """What was looked at of one node's log of a group.
+    """The part of one node's log of a group that was checked.
 
     Attributes:
-        records: how many, of `size_bytes` in all.
-        first, last: positions of the first record and of the last one: offsets, or a DLedger
-            group's indexes.
+        records: the number of records, of `size_bytes` in all.
+        first, last: the positions of the first and the last record: offsets, or a DLedger group's
+            indexes.
     """
 
     group: str
@@ -71,12 +70,13 @@ class CheckedLog:
 
 @attrs.frozen(kw_only=True)
 class Checked:
-    """What an audit looked at.
+    """What an audit has checked.
 
     Attributes:
-        rows: events, or records of logs, that the claim is about: 0 means that it says nothing.
-        ranges: by node and boot, rising; empty for an audit that looks at no events.
-        logs: by group and node; empty for an audit that looks at no logs.
+        rows: the number of events, or records of logs, that the claim is about; with 0 nothing was
+            judged.
+        ranges: ordered by node and boot; empty for an audit that checks no events.
+        logs: ordered by group and node; empty for an audit that checks no logs.
     """
 
     rows: int
@@ -94,17 +94,17 @@ class OpenBoot:
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """What one audit says.
+    """The verdict of one audit.
 
     Attributes:
-        name: the audit's.
-        claim: what it claims, in one sentence.
-        severity: "error": a promise is broken; "warning": people should know.
-        verdict: "not_applicable": there was nothing that the claim is about.
-        findings: how many.
+        name: the audit's name.
+        claim: the claim, in one sentence.
+        severity: "error" if a finding is a broken promise, "warning" if people should know of it.
+        verdict: "not_applicable" if there was nothing that the claim is about.
+        findings: the number of findings.
         witnesses: the first WITNESSES_MAX of them.
-        note: what a reader has to know, for people; "" if nothing.
-        seconds: that it took.
+        note: what a reader has to know, for people; "" for nothing.
+        seconds: how long the audit took.
     """
 
     name: str
@@ -119,13 +119,13 @@ class Verdict:
 
     @property
     def is_failure(self) -> bool:
-        """A promise is broken."""
+        """Whether a promise is broken."""
         return self.verdict == "violated" and self.severity == "error"
 
 
 @attrs.frozen(kw_only=True)
 class Verdicts:
-    """All that one run of the audits said; see the module."""
+    """All verdicts of one run of the audits; see the module's text."""
 
     made_at_us: int
     audits: tuple[Verdict, ...]
@@ -134,37 +134,37 @@ class Verdicts:
 
     @property
     def failures(self) -> tuple[Verdict, ...]:
-        """Those of severity error that are violated."""
+        """The verdicts of severity error that are violated."""
         return tuple(each for each in self.audits if each.is_failure)
 
 
 def word_for(findings: int, rows: int) -> Word:
-    """The verdict of an audit. A finding counts whatever was looked at, none only if something."""
+    """Return the verdict of an audit. A claim without findings held only if rows were checked."""
     if findings:
         return "violated"
     return "held" if rows else "not_applicable"
 
 
 def write(out: Location, verdicts: Verdicts) -> Location:
-    """Replace the file; returns its place. Readers find the old one or the new one."""
+    """Replace the file, and return its place. Readers find the old one or the new one."""
     place = out / FILE
     place.write_json(as_dict(verdicts))
     return place
 
 
 def as_dict(verdicts: Verdicts) -> dict[str, Any]:
-    """As the file has them; see the module."""
+    """Return the verdicts as in the file; see the module's text."""
     found: dict[str, Any] = msgspec.to_builtins(verdicts)
     return found
 
 
 def forget(out: Location) -> None:
-    """Remove the file: should the judging that begins fail, nobody may take the last one for it."""
+    """Remove the file, so that it is not taken for the result of a run that begins and may fail."""
     (out / FILE).remove()
 
 
 def read(out: Location) -> Verdicts:
-    """The last run's. Raises: PipelineError if there is none, or of another form."""
+    """Read the last run's verdicts. Raises: PipelineError: there are none, or of another form."""
     place = out / FILE
     note = place.read_json()
     if note is None:
@@ -179,7 +179,7 @@ def read(out: Location) -> Verdicts:
 
 
 def line_of(verdict: Verdict) -> str:
-    """One line for people: `held     one_leader_per_term: 12 rows of 4 boots`."""
+    """Describe a verdict in one line: `held     one_leader_per_term: 12 rows of 4 boots`."""
     found = f", {counted(verdict.findings, 'finding')}" if verdict.findings else ""
     what = "warning" if verdict.verdict == "violated" and not verdict.is_failure else ""
     word = what or verdict.verdict.replace("_", " ")
@@ -187,18 +187,18 @@ def line_of(verdict: Verdict) -> str:
 
 
 def looked_at(verdict: Verdict) -> str:
-    """`12 rows of 4 boots`."""
+    """Describe how much was checked: `12 rows of 4 boots`."""
     boots, logs = len(verdict.checked.ranges), len(verdict.checked.logs)
     of = f" of {counted(boots, 'boot')}" if boots else f" of {counted(logs, 'log')}" if logs else ""
     return f"{counted(verdict.checked.rows, 'row')}{of}"
 
 
 def line_of_all(verdicts: Verdicts) -> str:
-    """One line for people: which promises, those of severity error, held, and which none can say;
-    and what else was found.
+    """Describe all verdicts in one line: which promises held, and which audits warn.
 
-    `all 12 promises held; of 8 audits that can only warn, none does`; `1 of 12 promises is broken:
-    NAME; 2 could not be judged: ...; of 8 audits that can only warn, 1 does: NAME`.
+    Promises are the claims of severity error. Examples: `all 12 promises held; of 8 audits that can
+    only warn, none does`; `1 of 12 promises is broken: NAME; 2 could not be judged: ...; of 8
+    audits that can only warn, 1 does: NAME`.
     """
     promises = [each for each in verdicts.audits if each.severity == "error"]
     unjudged = sum(each.verdict == "not_applicable" for each in promises)
@@ -222,7 +222,7 @@ def line_of_all(verdicts: Verdicts) -> str:
 
 
 def witness_text(witness: Witness) -> str:
-    """`node=n1, term=3`, for people; one line, whatever a log has for a name."""
+    """Describe a witness for people, as `node=n1, term=3`, in one readable line."""
     return readable(", ".join(f"{key}={_shown(value)}" for key, value in witness.items()))
 
 

@@ -1,4 +1,4 @@
-"""Columns out of a stretch of file, for many records in one call and without an object for each.
+"""Makes columns of bytes of a file, for many records in one call, without an object for each.
 
 Positions are arrays of int64, in the order of the bytes. Numbers are read through a view with one
 element per byte, so that a field at any position costs one gather; bodies and names are cut out by
@@ -26,10 +26,10 @@ TEXT_BY_NAME: Final = pa.map_(pa.string(), pa.string())
 
 
 def numbers(buf: bytes, kind: str, at: Numbers) -> Numbers:
-    """The field of numpy's type `kind` (such as ">i4") at each position, in the machine's order.
+    """Return the field of numpy's type `kind`, such as ">i4", at each position, in native order.
 
     Args:
-        at: each with the whole field inside `buf`.
+        at: positions at which the whole field is inside `buf`.
     """
     field = np.dtype(kind)
     if not len(at):
@@ -41,11 +41,11 @@ def numbers(buf: bytes, kind: str, at: Numbers) -> Numbers:
 def steps(
     buf: bytes, size_at: Callable[[bytes, int], tuple[Any, ...]], least: int, most: int
 ) -> tuple[Numbers, Numbers]:
-    """Where records would begin in `buf` if each size were right, and the sizes.
+    """Return where records begin in `buf`, if each size is right, and the sizes.
 
     Args:
-        size_at: reads the size of the record that begins there.
-        least, most: sizes that a record may have, in bytes; all of a head lies within `least`.
+        size_at: reads the size of the record that begins at a position.
+        least, most: the sizes in bytes that a record may have; a whole head fits into `least`.
     """
     edges, at = [0], 0
     add, last = edges.append, len(buf) - least
@@ -62,15 +62,16 @@ def steps(
 
 
 def first_false(good: Numbers) -> int:
-    """How many are true before the first that is not."""
+    """Return how many values are true before the first false one."""
     return len(good) if bool(good.all()) else int(good.argmin())
 
 
 def binary_cells(buf: bytes, starts: Numbers, sizes: Numbers) -> pa.Array:
-    """`buf[start : start + size]` of each, as one column.
+    """Return the pieces `buf[start : start + size]` as one column.
 
     Args:
-        starts, sizes: none overlaps the one before; `buf` is below 2 GiB.
+        buf: the bytes, below 2 GiB.
+        starts, sizes: the pieces, in order, without overlaps.
     """
     count = len(starts)
     if not count:
@@ -86,7 +87,7 @@ def binary_cells(buf: bytes, starts: Numbers, sizes: Numbers) -> pa.Array:
 
 
 def text_cells(buf: bytes, starts: Numbers, sizes: Numbers) -> pa.Array:
-    """As `binary_cells`, as text; bytes that are no UTF-8 become U+FFFD."""
+    """Return the pieces of `binary_cells` as text; bytes that are no UTF-8 become U+FFFD."""
     cells = binary_cells(buf, starts, sizes)
     try:
         return cells.cast(pa.string())
@@ -97,25 +98,25 @@ def text_cells(buf: bytes, starts: Numbers, sizes: Numbers) -> pa.Array:
 
 
 def told_cells(cells: pa.Array, tell: Callable[[bytes], str]) -> pa.Array:
-    """`tell` of each cell, called once for each that differs: for columns of few values."""
+    """Return `tell` of each cell, called once for each distinct one; for columns of few values."""
     coded = cells.dictionary_encode()
     texts = pa.array([tell(cell) for cell in coded.dictionary.to_pylist()], pa.string())
     return texts.take(coded.indices)
 
 
 def time_cells(ms: Numbers) -> pa.Array:
-    """Milliseconds since 1970 as timestamps; null where Spark's clock does not reach."""
+    """Return milliseconds since 1970 as timestamps; null outside of the range of Spark's."""
     beyond = (ms > _MS_MAX) | (ms < -_MS_MAX)
     return pa.array(np.where(beyond, 0, ms) * _US_PER_MS, TIME, mask=beyond)
 
 
 def crc_cells(buf: bytes, starts: Numbers, sizes: Numbers) -> pa.Array:
-    """The CRC-32 of each `buf[start : start + size]`."""
+    """Return the CRC-32 of each piece `buf[start : start + size]`."""
     view = memoryview(buf)
     edges = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
     return pa.array([crc32(view[start:end]) for start, end in edges], pa.int64())
 
 
 def same_cells(text: str, count: int) -> pa.Array:
-    """One text in every row."""
+    """Return a column with the same text in every row."""
     return pa.repeat(pa.scalar(text, pa.string()), count)

@@ -1,4 +1,4 @@
-"""All entries in a stretch of a DLedger data file, and their fields as columns.
+"""Finds all entries in bytes of a DLedger data file, and their fields as columns.
 
 Layout: `wire.dledger.entry`. What is accepted is what `wire.dledger.scan.scan` accepts, which also
 says why there are no more; a test holds the two together.
@@ -37,8 +37,8 @@ class Behind:
     """What the next entry must follow.
 
     Attributes:
-        index: of the entry before; None: unknown.
-        term: of the entry before, 0 if unknown.
+        index: the index of the entry before; None if it is unknown.
+        term: the term of the entry before; 0 if it is unknown.
     """
 
     index: int | None = None
@@ -67,18 +67,18 @@ class Entries:
 
     @property
     def times(self) -> Numbers:
-        """Its index: entries have no time, and members of a group agree on the index."""
+        """The indexes, in place of times, which entries lack; all members agree on them."""
         return self.indexes
 
 
 def find_entries(buf: bytes, position: int, behind: Behind) -> Entries:
-    """The entries from the first byte of `buf` on.
+    """Find the entries from the first byte of `buf` on.
+
+    It never raises for what the bytes are.
 
     Args:
-        position: offset in the log of that byte, where an entry begins.
-        behind: what the first one must follow.
-
-    Never raises for what the bytes are.
+        position: the offset in the log of that byte, where an entry begins.
+        behind: what the first entry must follow.
     """
     starts, sizes = steps(buf, _SIZE, ENTRY_HEAD_BYTES, ENTRY_BYTES_MAX)
     indexes = numbers(buf, ">i8", starts + 8)
@@ -104,7 +104,7 @@ def find_entries(buf: bytes, position: int, behind: Behind) -> Entries:
 
 
 def entry_candidates(buf: bytes, position: int) -> list[int]:
-    """Positions in `buf` where an entry may begin: a magic and its own position are there."""
+    """Return the positions in `buf` at which an entry may begin, by its magic and own position."""
     starts = np.array([match.start() for match in _MAGIC.finditer(buf)], np.int64)
     starts = starts[starts + ENTRY_HEAD_BYTES <= len(buf)]
     own = numbers(buf, ">i8", starts + 24) == starts + position
@@ -128,7 +128,7 @@ ENTRY_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Entries, str], pa
     "record": (pa.binary(), lambda e, _: binary_cells(e.buf, e.starts, e.sizes)),
     "record_crc": (pa.int64(), lambda e, _: crc_cells(e.buf, e.starts, e.sizes)),
 }
-"""Type and maker of each column, the log's name being the maker's second argument.
+"""The type and the maker of each column. The maker's second argument is the log's name.
 
 | Column | Meaning |
 |---|---|

@@ -1,4 +1,4 @@
-"""What the two formats differ in, for all that reads them.
+"""The differences between the two formats, for all that reads them.
 
 | | rocketmq_commitlog | dledger_store |
 |---|---|---|
@@ -38,7 +38,7 @@ from wire.files.scanned import Scanned
 
 
 class Chunk(Protocol):
-    """Whole records that follow each other in one stretch of a file."""
+    """Whole records that follow each other in one piece of a file."""
 
     @property
     def position(self) -> int: ...
@@ -60,18 +60,19 @@ class Format:
     """One format.
 
     Attributes:
-        name: as `format(NAME)` takes it.
-        inner: the folder in a store root.
-        has_crc: whether option crc means anything.
-        has_blank_heads: a file may begin with a BLANK, and go on behind it.
-        columns, default: all columns, and those without option columns.
-        find: records of a stretch, see `find_messages`; the fourth argument is what the first
-            record must follow.
-        follow: what the next stretch must follow, after this one.
-        wrong: the records of a stretch that are damaged in themselves.
-        candidates: where records may begin, see `message_candidates`.
-        unfinished: why the last record of a log, alone in its stretch, is not whole; "" if it is.
-        size_at: of the four bytes of a record's size, from its start.
+        name: the name for `format(NAME)`.
+        inner: the log's folder in a store root.
+        has_crc: whether the option crc has a meaning.
+        has_blank_heads: whether a file may begin with a BLANK that records follow.
+        columns, default: all columns, and those without the option columns.
+        find: finds the records of a piece, see `find_messages`; the fourth argument is what the
+            first record must follow.
+        follow: returns what the next piece must follow.
+        wrong: returns the records of a piece that are damaged in themselves.
+        candidates: returns where records may begin, see `message_candidates`.
+        unfinished: returns why the last record of a log, alone in its piece, is not whole; "" if it
+            is.
+        size_at: where in a record the four bytes of its size are.
     """
 
     name: str

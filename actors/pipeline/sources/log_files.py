@@ -1,4 +1,4 @@
-"""Folders of logs and their files, wherever pyarrow reaches: this machine or an object store.
+"""Folders of logs and their files, on this machine or in any store that pyarrow reaches.
 
 A log is a folder of files of one size, each named by the offset of its first byte in 20 digits.
 RocketMQ's lies in `commitlog` of a store root, DLedger's in `data`. Files are made at full size,
@@ -21,10 +21,10 @@ from actors.pipeline.errors import SourceError
 from wire.files.commit_log import segment_offset
 
 LOST_AND_FOUND: Final = "lost+found"
-"""The file system's own folder in its root, into which only its owner may look."""
+"""The folder that file systems have in their roots, which only its owner may read."""
 
 HEAD_BYTES: Final = 8
-"""Size and magic of a record or an entry: both 0 where nothing was ever written."""
+"""The bytes of size and magic of a record or an entry; all are 0 where nothing was written."""
 _SPECIAL: Final = frozenset("*?[")
 _DLEDGER_ROOT: Final = "dledger-"
 
@@ -34,9 +34,9 @@ class Segment:
     """One file of a log.
 
     Attributes:
-        start: offset in the log of its first byte.
-        size: its bytes.
-        path: in the log's file system.
+        start: the offset in the log of its first byte.
+        size: its size in bytes.
+        path: its path in the log's file system.
     """
 
     start: int
@@ -53,8 +53,8 @@ class Log:
     """One log.
 
     Attributes:
-        name: of its node; unique among the logs of a source.
-        folder: of its files, as a URI or a path.
+        name: the name of its node, unique among the logs of a source.
+        folder: the folder of its files, as a URI or a path.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Log:
 
 
 def opened(uri: str) -> tuple[Any, str]:
-    """The file system of a URI or path, and the path in it.
+    """Return the file system of a URI or path, and the path in it.
 
     Raises:
         SourceError: there is no such file system.
@@ -77,13 +77,13 @@ def opened(uri: str) -> tuple[Any, str]:
 
 
 def logs_at(paths: Sequence[str], inner: str, names: Sequence[str] = ()) -> list[Log]:
-    """The logs of these store roots.
+    """Return the logs of these store roots.
 
     Args:
-        paths: store roots, or the folders of the files themselves; `*`, `?` and `[..]` stand for
-            names within one folder, in a URI only `*`, unless a folder there is named just so.
-        inner: the folder in a root: "commitlog" or "data".
-        names: of the logs, in the order of their paths; none: by the paths, see `_name`.
+        paths: store roots, or the folders of the files themselves. `*`, `?` and `[..]` are patterns
+            of names within one folder (in a URI only `*`), unless a folder has that very name.
+        inner: the log's folder in a root: "commitlog" or "data".
+        names: the names of the logs, in the order of their paths; (): by the paths, see `_name`.
 
     Raises:
         SourceError: a path is no store, nothing fits a pattern, or names are missing or equal.
@@ -100,7 +100,7 @@ def logs_at(paths: Sequence[str], inner: str, names: Sequence[str] = ()) -> list
 
 
 def _folders(path: str, inner: str) -> list[str]:
-    """The folders of logs that a path or pattern names."""
+    """Return the folders of logs that a path or pattern names."""
     system, bare = opened(path)
     if not _SPECIAL & set(bare):
         return [_named(path, bare, _log_folder(system, bare.rstrip("/") or "/", inner))]
@@ -112,12 +112,12 @@ def _folders(path: str, inner: str) -> list[str]:
 
 
 def _named(path: str, bare: str, folder: str) -> str:
-    """A folder of the file system of `path`, named as `path` is."""
+    """Return the name of a folder as a path or a URI, as `path` is."""
     return path.replace(bare, folder, 1) if "://" in path else folder
 
 
 def _expanded(system: Any, pattern: str) -> list[str]:
-    """The folders that fit a pattern, by one listing of each folder on the way."""
+    """Return the folders that fit a pattern, by one listing of each folder on the way."""
     parts = pattern.split("/")
     fixed = next(i for i, part in enumerate(parts) if _SPECIAL & set(part))
     found = ["/".join(parts[:fixed])]
@@ -130,7 +130,7 @@ def _expanded(system: Any, pattern: str) -> list[str]:
 
 
 def _fitting(system: Any, folder: str, part: str) -> list[str]:
-    """The folders in a folder whose names fit a part of a pattern, or the one so named."""
+    """Return the folders in a folder that fit a part of a pattern, or the one of that very name."""
     named = f"{folder}/{part}"
     if system.get_file_info(named).type == pafs.FileType.Directory:
         return [named]
@@ -149,7 +149,7 @@ def _listed(system: Any, folder: str) -> list[Any]:
 
 
 def _found_folder(system: Any, root: str, inner: str) -> str | None:
-    """The folder of the log of a store root, or the root itself if it holds the log's files."""
+    """Return the log's folder of a store root, the root itself if it holds the files, or None."""
     info = system.get_file_info(f"{root}/{inner}")
     if info.type == pafs.FileType.Directory:
         return f"{root}/{inner}"
@@ -171,7 +171,7 @@ def _log_folder(system: Any, root: str, inner: str) -> str:
 
 
 def _name(folder: str, inner: str) -> str:
-    """The node's name: NODE of NODE/groups/GROUP, ID of dledger-ID, else the root's own name."""
+    """Return the node's name: NODE of NODE/groups/GROUP, ID of dledger-ID, else the root's name."""
     parts = [part for part in folder.split("/") if part]
     if len(parts) > 1 and parts[-1] == inner:
         parts.pop()
@@ -185,14 +185,14 @@ def _unreadable(path: str, error: OSError) -> SourceError:
 
 
 class LogFolder:
-    """The files of one log, listed and read. Not for pickling: made where it is used."""
+    """Lists and reads the files of one log; made where it is used, as it cannot be pickled."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self._system, self._path = opened(log.folder)
 
     def segments(self) -> list[Segment]:
-        """The files in the order of their starts.
+        """Return the files in the order of their starts.
 
         Raises:
             SourceError: the folder is gone, or a file reaches over the start of the next.
@@ -218,7 +218,7 @@ class LogFolder:
         return found
 
     def open(self, segment: Segment) -> Any:
-        """The file, for `read_at(bytes, position)`.
+        """Open a file, for `read_at(bytes, position)`.
 
         Raises:
             FileNotFoundError: it is gone.
@@ -232,7 +232,7 @@ class LogFolder:
             raise _unreadable(segment.path, error) from None
 
     def written(self, segments: Sequence[Segment]) -> list[Segment]:
-        """Without the files at the end in which nothing was written yet."""
+        """Return the files without those at the end in which nothing was written yet."""
         kept = list(segments)
         while kept and self._is_spare(kept[-1]):
             kept.pop()

@@ -55,19 +55,19 @@ class _LogSource(DataSource):
 
 
 class CommitLogSource(_LogSource):
-    """RocketMQ's commit log."""
+    """The source of RocketMQ's commit log."""
 
     form = COMMIT_LOG
 
 
 class DLedgerSource(_LogSource):
-    """DLedger's data files."""
+    """The source of DLedger's data files."""
 
     form = DLEDGER
 
 
 class LogReader(DataSourceReader):
-    """All that is whole in the logs when the reading is planned."""
+    """Reads all that is whole in the logs when the reading is planned."""
 
     def __init__(self, form: str, options: Options) -> None:
         self._form, self._options = form, options

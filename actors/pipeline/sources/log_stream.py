@@ -53,14 +53,15 @@ logger = logging.getLogger("triolog.pipeline")
 
 @attrs.frozen(eq=False, kw_only=True)
 class Offer:
-    """What one log could give to the next batch.
+    """The records that one log has for the next batch.
 
     Attributes:
-        times: of its records, in the log's order. They may go back: the newest so far counts.
-        more: it has more than that.
-        is_final: it will have no more in this run.
-        last_time: of what it gave before; None: unknown.
-        quiet_looks: looks in a row, this one included, in which it had nothing.
+        times: the times of its records, in the log's order. They may go back; the newest so far
+            counts.
+        more: whether it has more records than these.
+        is_final: whether it will have no more in this run.
+        last_time: the time of its last record in earlier batches; None if it is unknown.
+        quiet_looks: for how many looks in a row, with this one, it had no records.
     """
 
     times: Numbers
@@ -71,15 +72,16 @@ class Offer:
 
 
 def frontier(offers: list[Offer], hold_looks: int) -> int | None:
-    """The time up to which all may go in one micro-batch; None: nobody holds anybody back.
+    """Return the time at which all logs end in one micro-batch; None if there is no such bound.
 
-    A watermark follows the newest row of a batch, and drops what comes later and is older. A batch
-    that takes a log's newest megabytes beside another's oldest loses the other's (three quarters of
-    the rows were lost: measured). So a batch ends, in every log, at the same time: the least of the
-    last times that the logs can offer.
+    A watermark follows the newest row of a batch, and drops older rows that come later. A batch
+    that takes a log's newest megabytes beside another's oldest loses rows of the other (measured:
+    three quarters). So a batch ends in every log at the same time: the least of the last times that
+    the logs offer.
 
-    A log that has no more would hold the others for ever. It does so only for some looks in a row,
-    and in a run that ends (availableNow) not at all, because it will offer nothing more in it.
+    A log without new records would hold the others back for ever. It does so only for `hold_looks`
+    looks in a row, and not at all in a run that ends (availableNow), in which it will offer no
+    more.
     """
     times = [time for offer in offers if (time := _held_at(offer, hold_looks)) is not None]
     return min(times, default=None)
@@ -92,9 +94,9 @@ def _held_at(offer: Offer, hold_looks: int) -> int | None:
 
 
 def admitted(offer: Offer, until: int | None) -> int:
-    """How many records of an offer go into a batch that ends at `until`.
+    """Return how many records of an offer are in a batch that ends at `until`.
 
-    Whoever holds the others back goes in whole, so each batch goes on: FrontierMoves.
+    An offer that holds the others back is in it whole, so each batch has progress: FrontierMoves.
     """
     if until is None:
         return len(offer.times)
@@ -103,7 +105,7 @@ def admitted(offer: Offer, until: int | None) -> int:
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Growing logs, read behind each other's back and never past what is whole.
+    """Reads growing logs, each up to its last whole record.
 
     Args:
         form: the format's name.
@@ -183,13 +185,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Reading(FORMATS[self._form], self._options.crc, self._options.record_bytes_max)
 
     def _at(self, log: Log, start: str | int) -> dict[str, int]:
-        """The position of a log of which nothing was read."""
+        """Return the position of a log that was not read yet."""
         reading = self._reading()
         begin = begin_of(log, extent_of(log, reading), start, reading)
         return {"begin": begin, "end": begin, "last": NOBODY}
 
     def _look(self, log: Log, position: dict[str, int], share: int | None) -> Walked:
-        """What is new in a log."""
+        """Return what is new in a log. Raises: SourceError: it was cut below what was read."""
         reading, folder = self._reading(), LogFolder(log)
         segments = folder.written(folder.segments())
         end, last = position["end"], position["last"]
@@ -205,7 +207,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return walked
 
     def _watch(self, name: str, walked: Walked) -> None:
-        """Say once that a log does not go on: at its end stands what no record begins with."""
+        """Log once that a log does not continue, as no record begins with the bytes at its end."""
         tail = walked.tail
         if tail is None or not tail.reason or tail.is_unfinished:
             self._stopped.pop(name, None)
@@ -234,7 +236,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _begin_of_batch(start: dict[str, int] | None, end: dict[str, int]) -> int:
-    """Where the batch begins in one log. A start in another log than the end is asked for anew."""
+    """Return where the batch begins in one log, which may have been replaced since its start."""
     if start is None or start.get("begin") != end.get("begin"):
         return end["begin"]
     return start["end"]

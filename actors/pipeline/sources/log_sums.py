@@ -1,4 +1,4 @@
-"""Logs as a few rows for many records, added up where they are read: for the audits of whole logs.
+"""Logs as a few rows for many records, added up where they are read, for audits of whole logs.
 
     spark.read.format("triolog_log_sums").option("form", "dledger_store").option("bits", "12")...
     spark.read.format("triolog_log_stretches").option("within", '{"n0": [[0, 4096]]}')...
@@ -79,7 +79,7 @@ Row = dict[str, Any]
 
 
 def packed_receipts(stretches: Iterable[tuple[int, int]]) -> str:
-    """The first and last position of each receipt, in the order of their numbers, as an option."""
+    """Encode the first and last position of each receipt, in the order of numbers, as an option."""
     both = np.array(list(stretches), np.int64).reshape(-1, 2)
     steps = np.diff(both, axis=0, prepend=np.zeros((1, 2), np.int64))
     return base64.b64encode(zlib.compress(steps.tobytes(), 1)).decode()
@@ -87,11 +87,11 @@ def packed_receipts(stretches: Iterable[tuple[int, int]]) -> str:
 
 @attrs.frozen(eq=False)
 class Receipts:
-    """Where receipts point, by their first position.
+    """The positions of receipts, ordered by their first position.
 
     Attributes:
-        numbers, firsts, lasts: of each.
-        widest: of all `last - first`.
+        numbers, firsts, lasts: each receipt's number, first and last position.
+        widest: the largest `last - first`.
     """
 
     numbers: Numbers
@@ -101,7 +101,7 @@ class Receipts:
 
     @classmethod
     def of(cls, text: str) -> Receipts:
-        """Args: text: of `packed_receipts`."""
+        """Decode a text of `packed_receipts`."""
         steps = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.int64).reshape(-1, 2)
         firsts, lasts = np.cumsum(steps, axis=0).T
         order = np.argsort(firsts, kind="stable")
@@ -109,7 +109,7 @@ class Receipts:
         return cls(order, firsts[order], lasts[order], widest)
 
     def near(self, low: int, high: int) -> slice:
-        """All that may point to a position from `low` to `high` lie in it."""
+        """Return a slice with all receipts that may include a position from `low` to `high`."""
         return slice(
             int(np.searchsorted(self.firsts, low - self.widest)),
             int(np.searchsorted(self.firsts, high, "right")),
@@ -138,9 +138,9 @@ class _Good:
     """The records of a chunk without those that are damaged in themselves.
 
     Attributes:
-        at, sizes: position in `buf` and bytes of each.
-        positions: of each, rising.
-        is_whole: no record was left out, so that each begins where the one before ends.
+        at, sizes: each record's position in `buf` and size in bytes.
+        positions: the positions of the records, in rising order.
+        is_whole: whether no record was left out, so that each begins where the one before ends.
     """
 
     chunk: Any
@@ -157,8 +157,8 @@ class Adding:
     """Adds up what is read of a log, chunk by chunk.
 
     Attributes:
-        bits: see the module.
-        receipts: None: nothing is said of receipts.
+        bits: see the module's text.
+        receipts: the receipts whose records are added up; None: there are none.
     """
 
     form: Format
@@ -167,7 +167,7 @@ class Adding:
     _piece: _Piece | None = None
 
     def rows(self, items: Sequence[Span | Finding], reading: Reading) -> Iterator[list[Row]]:
-        """The rows of these parts of logs, some at a time."""
+        """Yield the rows of these parts of logs, some at a time."""
         for item in items:
             if isinstance(item, Finding):
                 yield [*self._ended(), _damage(item)]
@@ -240,7 +240,7 @@ def _damage(found: Finding) -> Row:
 
 
 def _receipt_rows(good: _Good, receipts: Receipts) -> Iterator[Row]:
-    """The parts of receipts that lie in a chunk, and what belongs to none."""
+    """Yield the parts of receipts that are in a chunk, and the records of no receipt."""
     positions, bodies = good.positions, good.bodies
     assert bodies is not None
     low, high = int(positions[0]), int(positions[-1])
@@ -286,7 +286,7 @@ def _receipt_rows(good: _Good, receipts: Receipts) -> Iterator[Row]:
 
 
 def _given(options: MutableMapping[str, str], *own: str) -> tuple[Format, Options, list[str]]:
-    """The format, the logs' options, and the values of these, "" where one is not given."""
+    """Return the format, the options of the logs, and the values of these; "" if not given."""
     given = dict(options)
     form = FORMATS[given.pop("form")]
     values = [given.pop(name, "") for name in own]
@@ -314,7 +314,7 @@ class LogSumsSource(DataSource):
 
 
 class LogSumsReader(LogReader):
-    """All that is whole in the logs when the reading is planned, added up."""
+    """Adds up all that is whole in the logs when the reading is planned."""
 
     def __init__(self, form: str, options: Options, bits: int, receipts: str) -> None:
         super().__init__(form, options)
@@ -349,7 +349,7 @@ class LogStretchesSource(DataSource):
 
 
 class LogStretchesReader(LogReader):
-    """Some stretches of the logs, as rows."""
+    """Reads some ranges of the logs as rows."""
 
     def __init__(
         self, form: str, options: Options, within: Mapping[str, Sequence[tuple[int, int]]]
@@ -373,6 +373,6 @@ class LogStretchesReader(LogReader):
 
 
 def register(spark: SparkSession) -> None:
-    """Make both known to a session."""
+    """Make both sources known to a session."""
     spark.dataSource.register(LogSumsSource)
     spark.dataSource.register(LogStretchesSource)

@@ -1,4 +1,4 @@
-"""All message records in a stretch of commit log, and their fields as columns.
+"""Finds all message records in bytes of a commit log, and their fields as columns.
 
 Layout: `wire.files.message_record`. What is accepted is what `wire.files.record_scan.scan` accepts,
 which also says why there are no more; a test holds the two together. A body whose CRC is wrong does
@@ -69,12 +69,12 @@ class Messages:
 
     Attributes:
         buf: the bytes.
-        position: offset in the log of its first byte.
-        starts, sizes: position and bytes of each record.
-        flags: sysFlag of each.
+        position: the offset in the log of its first byte.
+        starts, sizes: each record's position in `buf`, and its size in bytes.
+        flags: each record's sysFlag.
         body_at, body_bytes, topic_at, topic_bytes, properties_at, properties_bytes: their parts.
-        wrong: true where the body's CRC is; None: no CRC was looked at, or all are right.
-        scanned: why there are no more; its `end` is a position in `buf`.
+        wrong: true where the body's CRC is wrong; None if no CRC was checked, or all are right.
+        scanned: why there are no more records; its `end` is a position in `buf`.
     """
 
     buf: bytes
@@ -93,19 +93,19 @@ class Messages:
 
     @property
     def times(self) -> Numbers:
-        """Store time of each, ms since 1970: the time along which several logs are aligned."""
+        """The records' store times in ms since 1970, by which several logs are aligned."""
         return numbers(self.buf, ">i8", _behind_born_host(self))
 
 
 def find_messages(buf: bytes, position: int, *, crc: bool, size_max: int) -> Messages:
-    """The records from the first byte of `buf` on.
+    """Find the records from the first byte of `buf` on.
+
+    It never raises for what the bytes are.
 
     Args:
-        position: offset in the log of that byte, where a record begins.
-        crc: whether to compare the CRC of each body.
-        size_max: a larger record is none.
-
-    Never raises for what the bytes are.
+        position: the offset in the log of that byte, where a record begins.
+        crc: whether the CRC of each body is compared.
+        size_max: the size of the largest record.
     """
     starts, sizes = steps(buf, _SIZE, RECORD_BYTES_MIN, size_max)
     ends = starts + sizes
@@ -132,9 +132,9 @@ def find_messages(buf: bytes, position: int, *, crc: bool, size_max: int) -> Mes
 def _parts(
     buf: bytes, position: int, starts: Numbers, sizes: Numbers, ends: Numbers
 ) -> tuple[Numbers, ...]:
-    """Flags, and where the parts of each record are; the later ones only of good records.
+    """Return the flags, and where the parts of each record are; the later arrays may be shorter.
 
-    Each step cuts what follows at the first record that is none, so that no position lies outside.
+    Each step cuts its result at the first record that is not good, so that no position is outside.
     """
     magic = numbers(buf, ">u4", starts + _MAGIC_AT)
     flags = numbers(buf, ">i4", starts + 36)
@@ -176,7 +176,7 @@ def _wrong_crcs(
 
 
 def message_candidates(buf: bytes, position: int) -> list[int]:
-    """Positions in `buf` where a record may begin: a magic and its own position are there."""
+    """Return the positions in `buf` at which a record may begin, by its magic and own position."""
     starts = np.array([match.start() - _MAGIC_AT for match in _MAGICS.finditer(buf)], np.int64)
     starts = starts[(starts >= 0) & (starts + RECORD_BYTES_MIN <= len(buf))]
     own = numbers(buf, ">i8", starts + 28) == starts + position
@@ -217,7 +217,7 @@ def _property_blocks(m: Messages) -> list[bytes]:
 
 
 def _property(m: Messages, name: str) -> list[str | None]:
-    """The value of one property of each record; None where it has none."""
+    """Return the value of one property of each record; None if it is missing."""
     start = VALUE_END + name.encode() + NAME_END
     found = (find_value(VALUE_END + block, start) for block in _property_blocks(m))
     return [None if value is None else value.decode("utf-8", "replace") for value in found]
@@ -265,7 +265,7 @@ MESSAGE_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Messages, str],
     "record": (pa.binary(), lambda m, _: binary_cells(m.buf, m.starts, m.sizes)),
     "record_crc": (pa.int64(), lambda m, _: crc_cells(m.buf, m.starts, m.sizes)),
 }
-"""Type and maker of each column, the log's name being the maker's second argument.
+"""The type and the maker of each column. The maker's second argument is the log's name.
 
 | Column | Meaning |
 |---|---|
@@ -287,4 +287,5 @@ MESSAGE_DEFAULT: Final = (
     "node", "offset", "size", "damage", "topic", "queue_id", "queue_offset", "store_time",
     "properties", "keys", "tags", "body",
 )  # fmt: skip
-"""Small records cost by the column, most of it in Java: all of them take half as much again."""
+"""The default columns. Small records cost by the column, mostly in Java; all columns would take
+half as much time again."""

@@ -1,4 +1,4 @@
-"""The options of a source: `.option(KEY, VALUE)`, all of them text, read strictly.
+"""The options of a source, `.option(KEY, VALUE)`, all of them text, which are read strictly.
 
 | Key | Value | Default |
 |---|---|---|
@@ -33,7 +33,8 @@ PARTITION_BYTES: Final = 128 << 20
 HOLD: Final = 3
 _INT_MAX: Final = 2**63 - 1
 _RECORD_BYTES_MAX: Final = 1 << 30
-"""Above upstream's largest file, and below what a buffer of Arrow's holds."""
+"""The largest record that the option allows: above upstream's largest file, below Arrow's buffers.
+"""
 _KEYS: Final = (
     "path", "paths", "node", "from", "crc", "damage", "columns", "partition_bytes", "batch_bytes",
     "hold", "record_bytes_max",
@@ -46,7 +47,7 @@ class Options:
 
     Attributes:
         start: EARLIEST, LATEST or an offset in bytes.
-        fail: damage is an error.
+        fail: whether damage is an error.
     """
 
     paths: tuple[str, ...]
@@ -64,11 +65,11 @@ class Options:
 def read_options(
     given: Mapping[str, str], known: Sequence[str], default: Sequence[str], has_crc: bool
 ) -> Options:
-    """The options as given.
+    """Return the options as given.
 
     Args:
-        given: by key, in any case.
-        known, default: columns that there are, and those without option columns.
+        given: the values by key, in upper or lower case.
+        known, default: all columns, and those without the option columns.
         has_crc: whether the format has a CRC.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What is read of a log, cut into parts that tasks read beside each other.
+"""Plans the reading of a log, in parts that tasks read at the same time.
 
 Cuts lie at files, and inside files where records begin: only a walk from a file's start finds those
 surely, for a body may hold anything. The driver walks the last file anyway, to find the end; others
@@ -22,19 +22,19 @@ from actors.pipeline.sources.stretches import Finding, Reading, Span, Tail, next
 from actors.pipeline.sources.walk import Walked, begins_at, walk
 
 FILES_ENOUGH: Final = 4
-"""With so many files the tasks are many enough with one for each, and a walk over all of them would
-take 16 bytes of the driver's memory for each record."""
+"""The number of files from which on one task for each suffices. A walk over all of them would take
+16 bytes of the driver's memory for each record."""
 
 Part = Span | Finding
 
 
 @attrs.frozen
 class Extent:
-    """What there is of a log at one moment.
+    """The extent of a log at one moment.
 
     Attributes:
         segments: the written files.
-        walked: the last file, or all of them if they are few.
+        walked: the walk over the last file, or over all files if they are few.
     """
 
     segments: Sequence[Segment]
@@ -50,10 +50,10 @@ class Extent:
 
 
 def extent_of(log: Log, reading: Reading, *, task_bytes: int | None = None) -> Extent:
-    """Where a log begins and ends now.
+    """Return where a log begins and ends now.
 
     Args:
-        task_bytes: cuts inside files are wanted too, where those are larger.
+        task_bytes: the size above which files are cut; None: they are not.
     """
     folder = LogFolder(log)
     segments = folder.written(folder.segments())
@@ -65,7 +65,7 @@ def extent_of(log: Log, reading: Reading, *, task_bytes: int | None = None) -> E
 
 
 def begin_of(log: Log, extent: Extent, start: str | int, reading: Reading) -> int:
-    """Where reading begins, as option from says.
+    """Return where reading begins, by the option from.
 
     Raises:
         SourceError: no record begins at that offset.
@@ -90,7 +90,7 @@ def parts_of(
 
     Args:
         segments: the written files.
-        cuts: offsets at which a span may end, ascending.
+        cuts: the offsets at which a span may end, ascending.
     """
     parts: list[Part] = []
     at = begin
@@ -115,7 +115,7 @@ def _missing(log: Log, begin: int, end: int, *, is_first: bool) -> Finding:
 
 
 def cuts_of(starts: Numbers, partition_bytes: int) -> list[int]:
-    """Starts of records about `partition_bytes` apart."""
+    """Return starts of records that are about `partition_bytes` apart."""
     if not len(starts):
         return []
     wanted = np.arange(starts[0] + partition_bytes, starts[-1], partition_bytes)
@@ -124,10 +124,10 @@ def cuts_of(starts: Numbers, partition_bytes: int) -> list[int]:
 
 
 def batch_parts(log: Log, options: Options, reading: Reading) -> list[Part]:
-    """All of a log from where option from says, and how it ends.
+    """Return the parts of a log from where the option from says, and how the log ends.
 
     Raises:
-        SourceError: option from fits neither a batch nor the log.
+        SourceError: the option from does not fit a batch, or the log.
     """
     if options.start == LATEST:
         raise SourceError("option from: latest is for streams; a batch would read nothing")
@@ -141,7 +141,7 @@ def batch_parts(log: Log, options: Options, reading: Reading) -> list[Part]:
 
 
 def _end_of(log: Log, extent: Extent, reading: Reading) -> list[Finding]:
-    """What lies behind the end, if that is anything."""
+    """Return a finding about what is behind the log's end; [] if nothing is."""
     tail = None if extent.walked is None else extent.walked.tail
     if tail is None or not tail.reason:
         return []
@@ -162,7 +162,7 @@ def _behind(log: Log, segment: Segment, tail: Tail, reading: Reading) -> int | N
 
 
 def packed(parts: Iterable[Part], partition_bytes: int) -> list[tuple[Part, ...]]:
-    """Parts in their order, in packs of about `partition_bytes`: one for each task."""
+    """Divide parts, in their order, into packs of about `partition_bytes`, one for each task."""
     packs: list[tuple[Part, ...]] = []
     pack: list[Part] = []
     size = 0
@@ -177,7 +177,7 @@ def packed(parts: Iterable[Part], partition_bytes: int) -> list[tuple[Part, ...]
 
 
 class LogPartition(InputPartition):
-    """What one task reads: parts of one log, in order."""
+    """The parts of one log that one task reads, in order."""
 
     def __init__(self, parts: tuple[Part, ...]) -> None:
         super().__init__(parts)

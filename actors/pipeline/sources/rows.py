@@ -1,4 +1,4 @@
-"""Stretches and findings as batches of Arrow's, with the columns that were asked for."""
+"""Makes Arrow batches of records and findings, with the columns that were asked for."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _SPARK_TYPES = {
 
 
 def schema_text(form: Format, columns: Sequence[str]) -> str:
-    """The schema as Spark reads it."""
+    """Return the schema as Spark declares it."""
     return text_of(arrow_schema(form, columns))
 
 
 def text_of(schema: pa.Schema) -> str:
-    """An Arrow schema as Spark reads it."""
+    """Return an Arrow schema as Spark declares it."""
     return ", ".join(f"`{field.name}` {_SPARK_TYPES[field.type]}" for field in schema)
 
 
 def arrow_schema(form: Format, columns: Sequence[str]) -> pa.Schema:
-    """The same, as Arrow has it."""
+    """Return the schema of these columns as Arrow declares it."""
     return pa.schema([(name, form.columns[name][0]) for name in columns])
 
 
 def chunk_batch(form: Format, columns: Sequence[str], chunk: Chunk, node: str) -> pa.RecordBatch:
-    """One row for each record."""
+    """Return a batch with one row for each record."""
     made = [form.columns[name][1](chunk, node) for name in columns]
     return pa.RecordBatch.from_arrays(made, schema=arrow_schema(form, columns))
 
@@ -48,7 +48,7 @@ def chunk_batch(form: Format, columns: Sequence[str], chunk: Chunk, node: str) -
 def findings_batch(
     form: Format, columns: Sequence[str], findings: Sequence[Finding]
 ) -> pa.RecordBatch:
-    """One row for each finding: node, offset, size and damage; all else is null."""
+    """Return one row for each finding: node, offset, size and damage; other columns are null."""
     known = {
         "node": [each.log for each in findings],
         "offset": [each.offset for each in findings],
@@ -64,10 +64,10 @@ def findings_batch(
 def batches(
     form: Format, options: Options, items: Sequence[Span | Finding]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of these parts of logs, and of what is wrong with them.
+    """Yield the rows of these parts of logs, and of what is wrong with them.
 
     Raises:
-        SourceError: something is wrong, and option damage says fail.
+        SourceError: something is wrong, and the option damage is fail.
     """
     reading = Reading(form, options.crc, options.record_bytes_max)
     found: list[Finding] = []
@@ -90,7 +90,7 @@ def batches(
 
 
 def wrong_records(form: Format, chunk: Chunk, node: str) -> list[Finding]:
-    """What is damaged in itself in a chunk."""
+    """Return a finding for each record of a chunk that is damaged in itself."""
     wrong = form.wrong(chunk)
     if wrong is None:
         return []

@@ -1,5 +1,4 @@
-"""One file of a log read from one position to another: stretches of whole records, and what is
-wrong.
+"""Reads a file of a log from one position to another: pieces of whole records, and what is wrong.
 
 The end of a log is where its last file stops making sense: a record that is being written looks
 like a broken one, and what lies behind may be left over from before a truncation. Anywhere else the
@@ -19,7 +18,8 @@ from actors.pipeline.sources.log_files import Log, LogFolder, Segment
 from wire.files.scanned import Scanned, Stop
 
 CHUNK_BYTES: Final = 4 << 20
-"""Read at once: some ten thousand small records, and what a batch of Arrow's should hold."""
+"""How many bytes are read at once: some ten thousand small records, a good size of an Arrow batch.
+"""
 _OVERLAP: Final = 128  # above the fixed part of any record
 _SIZE_BYTES: Final = 4
 
@@ -30,8 +30,8 @@ class Finding:
 
     Attributes:
         log: the log's name.
-        offset: where.
-        size: bytes that cannot be read for it; None: unknown.
+        offset: where it is.
+        size: how many bytes cannot be read because of it; None if that is unknown.
         damage: what is wrong.
     """
 
@@ -46,9 +46,9 @@ class Tail:
     """Where a log ends.
 
     Attributes:
-        end: offset behind its last whole record.
-        reason: what is wrong with what lies there; "" if nothing was written there.
-        is_unfinished: it may be the beginning of a record.
+        end: the offset behind its last whole record.
+        reason: what is wrong with the bytes there; "" if nothing was written there.
+        is_unfinished: whether they may be the beginning of a record.
     """
 
     end: int
@@ -58,12 +58,12 @@ class Tail:
 
 @attrs.frozen
 class Span:
-    """A part of one file, from the start of a record to the end of one or of the file.
+    """A part of one file, from the start of a record to the end of another, or of the file.
 
     Attributes:
         log: the log.
         segment: the file.
-        begin, end: offsets in the log.
+        begin, end: its range of offsets in the log.
     """
 
     log: Log
@@ -82,8 +82,8 @@ class Reading:
     Attributes:
         form: the format of the log.
         crc: whether the CRCs of bodies are compared.
-        size_max: bytes of the largest record; what claims to be larger is damage.
-        chunk_bytes: bytes that are read at once.
+        size_max: the size of the largest record; a larger stated size is damage.
+        chunk_bytes: how many bytes are read at once.
     """
 
     form: Format
@@ -93,13 +93,13 @@ class Reading:
 
 
 def stretches(span: Span, reading: Reading, *, is_tail: bool = False) -> Iterator[Item]:
-    """All records of a span, and what is wrong in it.
+    """Yield all records of a span, and what is wrong in it.
+
+    It never raises for what the bytes are, nor if the file is gone or shorter than it was.
 
     Args:
-        is_tail: the file is the log's last: ends with a Tail where it stops making sense. None
-            comes if it is full.
-
-    Never raises for what the bytes are, nor if the file is gone or shorter than it was.
+        is_tail: whether the file is the log's last one. Then a Tail comes at the end of its good
+            records, unless it is full.
     """
     try:
         file = LogFolder(span.log).open(span.segment)
@@ -154,13 +154,13 @@ class _Stretches:
             at, behind = good, Behind()
 
     def _is_head(self, at: int, blank_bytes: int) -> bool:
-        """Whether a BLANK fills a file up to where the log of a re-based member begins."""
+        """Return whether a BLANK fills a file up to where the log of a re-based member begins."""
         segment = self.span.segment
         is_first = at == segment.start and at + blank_bytes < segment.end
         return is_first and self.reading.form.has_blank_heads
 
     def next_good(self, at: int) -> int:
-        """Where the next whole record at or behind `at` begins; the span's end if none does."""
+        """Return where the next whole record from `at` on begins; the span's end if none does."""
         while at < self.span.end:
             data = self._read(at, min(self.reading.chunk_bytes + _OVERLAP, self.span.end - at))
             for found in self.reading.form.candidates(data, at):
@@ -205,7 +205,7 @@ class _Stretches:
 
 
 def next_good(span: Span, reading: Reading, at: int) -> int:
-    """Where in a span the next whole record at or behind `at` begins; its end if none does.
+    """Return where a span's next whole record from `at` on begins; its end if none does.
 
     Raises:
         FileNotFoundError: the file is gone.

@@ -1,4 +1,4 @@
-"""Whether the last record of a log is only half written, though its size already stands there.
+"""Finds out whether the last record of a log is only half written, although its size is there.
 
 Writers write upwards, one record after the other: what lies before the last record is whole. Of the
 last one the head may be there and the rest still zeros.
@@ -26,7 +26,7 @@ _INDEX: Final = "/index"
 
 
 def message_unfinished(log: Log, last: Messages) -> str:
-    """Why the one record of `last` is not whole, "" if it is."""
+    """Return why the single record of `last` is not whole; "" if it is."""
     if last.wrong is not None:
         return "the CRC of the last record is wrong"
     has_text = bool(last.topic_bytes[0] or last.properties_bytes[0])
@@ -35,7 +35,7 @@ def message_unfinished(log: Log, last: Messages) -> str:
 
 
 def entry_unfinished(log: Log, last: Entries) -> str:
-    """Why the one entry of `last` is not whole, "" if it is."""
+    """Return why the single entry of `last` is not whole; "" if it is."""
     if not log.folder.endswith(_DATA):
         return ""
     folder = LogFolder(Log(log.name, log.folder.removesuffix(_DATA) + _INDEX))

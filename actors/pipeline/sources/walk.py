@@ -1,4 +1,4 @@
-"""How far a log reaches: its records' ends and times, without their contents.
+"""Finds how far a log reaches: the ends and times of its records, without their contents.
 
 For the driver: what it walks over, the tasks read. Only the record at the very end is looked at
 closely, for it may be half written.
@@ -31,14 +31,14 @@ NOBODY: Final = -1
 
 @attrs.frozen(eq=False, kw_only=True)
 class Walked:
-    """What was found from one position on.
+    """The records that were found from one position on.
 
     Attributes:
         begin: that position.
-        end: offset behind what was found; the start of the next file where one is full.
-        starts, times: of each record; see `Chunk.times`.
-        more: the walk ended at its limit.
-        tail: how the log ends; None: the walk did not come there, or its last file is full.
+        end: the offset behind the last record; the start of the next file if one is full.
+        starts, times: the start and the time of each record; see `Chunk.times`.
+        more: whether the walk ended at its limit.
+        tail: how the log ends; None if the walk did not reach its end, or the last file is full.
     """
 
     begin: int
@@ -50,11 +50,11 @@ class Walked:
 
     @property
     def last(self) -> int:
-        """Start of the last record, NOBODY if there is none."""
+        """The start of the last record; NOBODY if there is none."""
         return int(self.starts[-1]) if len(self.starts) else NOBODY
 
     def cut(self, count: int) -> Walked:
-        """Only the first `count` records."""
+        """Return a walk of only the first `count` records."""
         if count == len(self.starts):
             return self
         end = int(self.starts[count])
@@ -77,14 +77,14 @@ def walk(
     limit_bytes: int | None = None,
     until: int | None = None,
 ) -> Walked:
-    """The records from `begin` on.
+    """Find the records from `begin` on.
 
     Args:
-        segments: the written ones, listed before: a file behind the last one must not be begun by
-            the time that the last one is looked at, or its end would be taken for the log's.
-        begin: where a record begins; below the first file: that file's start.
-        limit_bytes: at most so much is found, but at least one record; None: all.
-        until: no record that ends behind it; None: all.
+        segments: the written files, listed before. A file behind the last one must not be begun
+            before the last one is read, or its end would be taken for that of the log.
+        begin: where a record begins; below the first file, that file's start counts.
+        limit_bytes: the most bytes that are found, but at least one record; None: all.
+        until: the offset at which the last record may end; None: any.
     """
     if until is not None and begin >= until:
         segments = ()
@@ -128,14 +128,14 @@ def _chunk_bytes(limit_bytes: int | None) -> int:
 def _is_enough(
     first: int, end: int, reached: int, limit_bytes: int | None, until: int | None
 ) -> bool:
-    """Whether there is a record behind the limit, so that the one before it is surely whole."""
+    """Return whether a record is behind the limit, so that the one before it is surely whole."""
     return (limit_bytes is not None and reached - first >= limit_bytes) or (
         until is not None and end >= until
     )
 
 
 def _limited(walked: Walked, first: int, limit_bytes: int | None, until: int | None) -> Walked:
-    """Without the records that end behind the limit, though with one; with all that end there."""
+    """Cut a walk to the records that end by the limit, but to at least one record."""
     last = walked.end if until is None else min(walked.end, until)
     if limit_bytes is not None:
         last = min(last, first + limit_bytes)
@@ -148,7 +148,7 @@ def _limited(walked: Walked, first: int, limit_bytes: int | None, until: int | N
 
 
 def _finished(walked: Walked, log: Log, segments: Sequence[Segment], reading: Reading) -> Walked:
-    """Without a last record that is not whole yet."""
+    """Cut a last record that is not whole yet off a walk."""
     if walked.tail is None or walked.last < segments[-1].start:
         return walked  # or no record at all: NOBODY lies before every file
     for item in stretches(Span(log, segments[-1], walked.last, walked.end), reading):
@@ -163,7 +163,7 @@ def _finished(walked: Walked, log: Log, segments: Sequence[Segment], reading: Re
 
 
 def is_there(log: Log, segments: Sequence[Segment], start: int, end: int, reading: Reading) -> bool:
-    """Whether a whole record begins at `start` that ends at `end` or before."""
+    """Return whether a whole record begins at `start` and ends at `end` or before."""
     for segment in segments:
         if segment.start <= start < segment.end:
             span = Span(log, segment, start, min(end, segment.end))
@@ -173,7 +173,7 @@ def is_there(log: Log, segments: Sequence[Segment], start: int, end: int, readin
 
 
 def begins_at(log: Log, segments: Sequence[Segment], start: int, reading: Reading) -> bool:
-    """Whether a record, or a file, begins at `start`."""
+    """Return whether a record, or a file, begins at `start`."""
     for segment in segments:
         if segment.start == start:
             return True
