@@ -21,7 +21,7 @@ _KEY = ("group", "node", "boot")
 
 
 def role_changes(events: DataFrame) -> DataFrame:
-    """One row for each role that a DLedger member took."""
+    """Return a row for each role that a DLedger member took."""
     in_order = Window.partitionBy(*_KEY).orderBy("seq")
     return view(events, "RoleChanged").select(
         *_KEY,
@@ -36,9 +36,10 @@ def role_changes(events: DataFrame) -> DataFrame:
 
 
 def elections(events: DataFrame) -> DataFrame:
-    """From a member's becoming a candidate to its becoming the leader. `rounds`: its candidacies.
+    """Return a row for each election that was won, from the first candidacy to the leadership.
 
-    Those that another won, or nobody, have no row: that is in `failovers`.
+    `rounds` counts the winner's candidacies. Elections that the member did not win have no row;
+    the time without a leader is in `failovers`.
     """
     in_order = Window.partitionBy(*_KEY).orderBy("seq")
     candidate = fn.col("role") == "CANDIDATE"
@@ -65,7 +66,7 @@ def elections(events: DataFrame) -> DataFrame:
 
 
 def failovers(events: DataFrame) -> DataFrame:
-    """Times in which a node had lost its leader, or a slave its master, and knew no other yet."""
+    """Return the times in which a node had lost its leader or master and knew no other yet."""
     return _leaderless(events).unionByName(_masterless(events))
 
 
@@ -75,7 +76,10 @@ def _leaderless(events: DataFrame) -> DataFrame:
 
 
 def _masterless(events: DataFrame) -> DataFrame:
-    """A slave follows from SlaveVerified on, until it tells that its connection is lost."""
+    """Return the times in which a slave had no master.
+
+    A slave follows from SlaveVerified on, until MasterLost tells that its connection is lost.
+    """
     columns = (*_KEY, "seq", "ts_us")
     found = view(events, "SlaveVerified").select(*columns, fn.col("master").alias("to"))
     lost = view(events, "MasterLost").select(*columns, fn.lit("").alias("to"))
@@ -83,7 +87,7 @@ def _masterless(events: DataFrame) -> DataFrame:
 
 
 def _gaps(named: DataFrame) -> DataFrame:
-    """Runs of "" in `to` that follow a name, each up to the next name of that boot."""
+    """Return a row for each time in which `to` is "" after a name, up to the boot's next name."""
     in_order = Window.partitionBy(*_KEY).orderBy("seq")
     backwards = Window.partitionBy(*_KEY).orderBy(fn.desc("seq"))
     later = backwards.rowsBetween(Window.unboundedPreceding, -1)  # the other way: n * n steps

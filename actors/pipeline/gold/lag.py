@@ -24,12 +24,15 @@ _KEY = ("node", "boot", "group")
 
 
 def lag(events: DataFrame) -> DataFrame:
-    """Classic and DLedger groups together; see the module."""
+    """Return the lag of classic and DLedger groups; see the module's text."""
     return classic_lag(events).unionByName(ledger_lag(events))
 
 
 def classic_lag(events: DataFrame) -> DataFrame:
-    """What a master had written and a slave had not acknowledged: both as the master says."""
+    """Return how many bytes a slave had not acknowledged of what its master had written.
+
+    Both numbers are from the master's events.
+    """
     written = _written(events)
     acked = (
         view(events, "SlaveAcked")
@@ -61,9 +64,9 @@ def classic_lag(events: DataFrame) -> DataFrame:
 
 
 def ledger_lag(events: DataFrame) -> DataFrame:
-    """How much lower a member's committed index was than the highest of all members by then.
+    """Return how much lower a member's committed index was than the highest one up to that second.
 
-    Members' clocks are compared here, to a second.
+    Events of several members are matched by second, so their clocks are compared here.
     """
     rose = (
         view(events, "CommittedRose")
@@ -87,7 +90,7 @@ def ledger_lag(events: DataFrame) -> DataFrame:
 
 
 def _written(events: DataFrame) -> DataFrame:
-    """The end of each master's log by second: where it was opened, and what was appended."""
+    """Return where each master's log ended by second, from its recovery and its appends."""
     opened = view(events, "RecoveryFinished").withColumnRenamed("end_bytes", "end")
     grown = view(events, "RecordsAppended").withColumnRenamed("next_bytes", "end")
     columns = (*_KEY, "ts_us", "seq", "end")

@@ -24,19 +24,20 @@ from pyspark.sql import functions as fn
 from actors.pipeline.silver import view
 
 RANKS = (0.5, 0.9, 0.99, 0.999)
-"""No higher one: what stands for it could be the worst as well."""
+"""The ranks that are shown. At a higher one, a sketch's value could be the worst as well."""
 SKETCH_K = 2000
-"""The sketches' size: a tenth of the usual error for some 50 kB a minute, however many writes."""
+"""The size of the sketches. It gives a tenth of the usual error, and takes some 50 kB per minute,
+however many writes there are."""
 RANK_ERROR = 0.002
-"""What is shown as the 99th percentile lies between the 98.8th and the 99.2th."""
+"""The error of a sketch's ranks: a shown 99th percentile is between the 98.8th and the 99.2th."""
 _US_PER_MINUTE = 60_000_000
 _KEY = ("node", "boot", "group")
 
 
 def answered_writes(events: DataFrame) -> DataFrame:
-    """One row for each write that was answered: node, boot, group, ts_us, records, waited_us.
+    """Return a row for each write that was answered: node, boot, group, ts_us, records, waited_us.
 
-    A clock that was set back in between makes no sense of the time; such writes are left out.
+    Writes with a negative wait are left out: the clock was set back before the answer.
     """
     columns = (*_KEY, "seq", "ts_us", "next_bytes", "records")
     wrote = view(events, "RecordsAppended").select(*columns, fn.lit(None).alias("answered_us"))
@@ -60,7 +61,7 @@ def answered_writes(events: DataFrame) -> DataFrame:
 
 
 def latency(events: DataFrame) -> DataFrame:
-    """By group, master and minute; see the module."""
+    """Return a sketch of the waits for each group, master and minute; see the module's text."""
     minute = fn.floor(fn.col("ts_us") / _US_PER_MINUTE).alias("minute")
     return (
         answered_writes(events)
@@ -77,7 +78,10 @@ def latency(events: DataFrame) -> DataFrame:
 def percentiles(
     latencies: DataFrame, by: Sequence[str] = ("group",), ranks: Sequence[float] = RANKS
 ) -> DataFrame:
-    """Sketches of any rows of `latency` merged: writes, records, worst_us, p50_us, p99.9_us ..."""
+    """Return the percentiles of `latency`'s rows, with sketches merged by some columns.
+
+    The columns are `by`, then writes, records, worst_us, and one for each rank: p50_us, p99.9_us.
+    """
     merged = latencies.groupBy(*by).agg(
         fn.sum("writes").alias("writes"),
         fn.sum("records").alias("records"),

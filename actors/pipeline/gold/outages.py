@@ -1,32 +1,35 @@
-"""Times in which nobody's appends were acknowledged, as a group's clients saw them.
+"""Times in which no appends to a group were acknowledged, as the group's clients saw them.
 
 An answer is an AppendsAcknowledged of a classic master or a CommittedRose of a DLedger leader. Two
-answers of a group that are further apart than the limit enclose an outage, if somebody waited. Who
-asked where no master was, is in no event, so an outage has a witness only if a write stood there
-longer than the limit, or a deadline came, or another node (or its next boot) answers now; without
-one, perhaps nobody had anything to append. The next answer is no witness where meanwhile all nodes
-had ended, the last one in order: they were stopped, and nobody was to be answered. It stays one if
-that leaves more than AROUND_STOPS_US: from a member's loss of its leader until they were stopped,
-and from their start on.
+answers of a group that are further apart than the limit enclose an outage, if an append waited.
+Appends that were sent while there was no master are in no event. So an outage has a witness only if
+a write waited longer than the limit, if the deadline of an append passed, or if the second answer
+comes from another node or from a later boot. Without a witness it is possible that there was
+nothing to append.
 
-The answers of two nodes are set in the order of their clocks: an outage over a failover is as exact
-as these are.
+The second answer is no witness if all nodes had ended in between and the last one had been ordered
+to stop, as no answers were due then. But it remains a witness if more than AROUND_STOPS_US of the
+outage are left without the stop: the time from a member's loss of its leader until the nodes were
+stopped, together with the time since their start.
 
-Of a DLedger leader whose own word that it leads the term is not here (its disk is lost, or it is
-a Java member), an answer is each CommittedRose of its followers above all that anybody in the group
-had named by then: a follower that only catches up hears of nothing new. Who heard these may have
-been away when more came. So beside such an answer, another node's is no witness unless a member
-lost its leader meanwhile.
+Answers of two nodes are ordered by the nodes' clocks: an outage over a failover is as exact as
+these are.
+
+A DLedger leader may have no events here in which it tells that it leads a term, because its disk
+is lost or because it is a Java member. Then an answer is each CommittedRose of its followers with a
+higher index than all events of the group before: a follower that only catches up is not counted.
+The follower that heard it may have been away when there were other answers. So next to such an
+answer, that of another node is a witness only if a member lost its leader in between.
 
 | Column | Type | Meaning |
 |---|---|---|
 | group | string | |
-| from_us, until_us, took_us | bigint | the last answer before, the first one after |
-| from_node, until_node | string | who gave them: not the same after a failover |
-| heard | boolean | one of the two is known from followers only |
-| writes | bigint | written meanwhile, that with the first answer among them; 0 for DLedger |
-| waited_us | bigint | how long the first of these had waited for it; null without any |
-| timed_out | bigint | appends whose deadline came meanwhile |
+| from_us, until_us, took_us | bigint | the last answer before and the first one after |
+| from_node, until_node | string | the nodes that gave them; they differ after a failover |
+| heard | boolean | whether one of the two is known from followers only |
+| writes | bigint | the writes in between, with the one first answered; 0 for DLedger |
+| waited_us | bigint | how long the first of these had waited; null without any |
+| timed_out | bigint | how many appends had their deadline in between |
 | witnessed | boolean | see above |
 """
 
@@ -40,13 +43,14 @@ from actors.pipeline.silver import followed_unseen, view
 
 LIMIT_US = 100_000
 AROUND_STOPS_US = 30_000_000
-"""For nodes that stop one after the other, and for a start with its election: 6 s at worst with
-usual timers, where none of the nodes hangs."""
+"""The most microseconds without an answer that are excused around a stop of all nodes. They allow
+for nodes that stop one after the other, and for a start with its election, which takes 6 s at worst
+with the usual timers if no node hangs."""
 _KEY = ("group", "node", "boot")
 
 
 def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
-    """See the module."""
+    """Return the times without an answer; see the module's text."""
     rows = (
         _rows(view(events, "AppendsAcknowledged"), answers=fn.lit(1))
         .unionByName(_rows(_leaders_commits(events), answers=fn.lit(1)))
@@ -106,13 +110,13 @@ def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
 
 
 def _leaders_commits(events: DataFrame) -> DataFrame:
-    """A follower hears of what is committed later, and of nobody's append."""
+    """Return the commits that leaders told. Followers tell theirs later, and know of no appends."""
     rose = view(events, "CommittedRose")
     return rose.where(fn.col("path").endswith("/quorum_ack_checker"))
 
 
 def _heard_commits(events: DataFrame) -> DataFrame:
-    """What followers heard of leaders that do not speak here, as if these had said it."""
+    """Return the commits that followers heard from leaders without events, as events of these."""
     silent = followed_unseen(events)
     so_far = Window.partitionBy("group").orderBy("ts_us", "node", "seq")
     before = so_far.rowsBetween(Window.unboundedPreceding, -1)
@@ -128,10 +132,10 @@ def _heard_commits(events: DataFrame) -> DataFrame:
 
 
 def _losses(events: DataFrame) -> DataFrame:
-    """Members that saw no leader any more.
+    """Return the events of members that lost their leader or their leadership.
 
-    One that has just started never saw one, nor does it before it first follows: it may stand in
-    its first session, and again in the next, as it hears of a later term.
+    A member that has just started had no leader before it first follows one. It can become a
+    candidate several times until then, as it hears of later terms.
     """
     before = fn.lag("role").over(Window.partitionBy(*_KEY).orderBy("seq"))
     return (
@@ -142,8 +146,10 @@ def _losses(events: DataFrame) -> DataFrame:
 
 
 def _stops(events: DataFrame) -> DataFrame:
-    """For each group the moments at which the last node that ran stopped in order, and for how long
-    none ran (0: no node of these events did again)."""
+    """Return for each group the moments at which the last running node stopped as ordered.
+
+    `stopped_us` is for how long no node ran then, or 0 if none of these nodes ran again.
+    """
     boots = events.groupBy("node", "boot").agg(
         fn.max("seq").alias("seq"),
         fn.min("ts_us").alias("first_us"),

@@ -37,7 +37,7 @@ _CRASHES = ("ActorCrashed", "ActorRestarted", "RestartIntensityExceeded", "Child
 
 
 def restarts(events: DataFrame) -> DataFrame:
-    """One row for each path with such an event; see the module."""
+    """Return a row for each path with an event about a crash; see the module's text."""
     kind = fn.col("kind")
     place = fn.struct("boot", "seq")
     return (
@@ -60,7 +60,7 @@ _US_PER_MINUTE = 60_000_000
 
 
 def pressure(events: DataFrame) -> DataFrame:
-    """One row for each path and minute with such an event; see the module."""
+    """Return a row for each path and minute with an event about overload; see the module's text."""
     minute = fn.floor(fn.col("ts_us") / _US_PER_MINUTE).alias("minute")
     return (
         events.where(fn.col("kind").isin(*_PRESSING))

@@ -37,7 +37,7 @@ _COLUMNS = ("role", "number", "leader")
 
 
 def roles(events: DataFrame) -> DataFrame:
-    """See the module."""
+    """Return the intervals of roles; see the module's text."""
     taken = reduce(DataFrame.unionByName, _taken(events))
     in_order = Window.partitionBy(*_KEY).orderBy("seq")
     before = fn.struct(*_COLUMNS)
@@ -53,9 +53,9 @@ def roles(events: DataFrame) -> DataFrame:
 
 
 def _taken(events: DataFrame) -> Iterator[DataFrame]:
-    """The roles that events of each kind tell.
+    """Yield the roles that events of each kind tell.
 
-    A promotion that is heard of ends what was: who stays master opens the group anew.
+    A recorded promotion ends a node's role: a node that remains master opens the group again.
     """
     nothing, nobody = fn.lit(None).cast("bigint"), fn.lit("")
     own, number, master = fn.col("node"), fn.col("number"), fn.col("master")

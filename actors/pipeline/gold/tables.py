@@ -28,4 +28,4 @@ TABLES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
     "pressure": pressure,
     "resent": resent,
 }
-"""Each from silver's `events`."""
+"""By name, the function that makes the table from silver's `events`."""

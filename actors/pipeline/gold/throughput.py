@@ -34,7 +34,7 @@ _COLUMNS = ("group", "node", "second", "acknowledged", "size_bytes")
 
 
 def throughput(events: DataFrame) -> DataFrame:
-    """Classic and DLedger groups together; see the module."""
+    """Return the throughput of classic and DLedger groups; see the module's text."""
     return (
         _classic(events)
         .unionByName(_ledger(events))
@@ -59,7 +59,10 @@ def _classic(events: DataFrame) -> DataFrame:
 
 
 def _ledger(events: DataFrame) -> DataFrame:
-    """What a follower tells counts only as the position from which it rose further as a leader."""
+    """Return the entries that leaders committed.
+
+    A follower's event counts only as the index from which the node rose further as a leader.
+    """
     in_order = Window.partitionBy("group", "node", "boot").orderBy("seq")
     return (
         view(events, "CommittedRose")
@@ -76,7 +79,7 @@ def _ledger(events: DataFrame) -> DataFrame:
 
 
 def resent(events: DataFrame) -> DataFrame:
-    """One row for each slave; see the module."""
+    """Return a row for each slave; see the module's text."""
     before = (
         Window.partitionBy("group", "node")
         .orderBy("boot", "seq")

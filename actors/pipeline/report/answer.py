@@ -24,16 +24,16 @@ LOSSES: Final = frozenset(
         "nothing_committed_removed",
     }
 )
-"""The audits that find acknowledged data which is not there any more."""
+"""The audits whose findings are a loss of acknowledged data."""
 _ABSENT: Final = "every_node_has_a_log"
 """The audit whose findings are nodes without any events."""
 _BEHIND_MIN: Final = {"bytes": 1_000_000, "entries": 1_000}
-"""A follower that lacks less is not mentioned: that much is on its way while writes go on."""
+"""By unit: a follower that lacks less is not mentioned, as this is usual while writes go on."""
 _BEHIND_SHARE: Final = 0.05
 """A follower has caught up once it lacks no more than this share of its worst lag."""
 _GROUPS_MAX: Final = 3
 _SECONDS_US: Final = 180 * US
-"""A shorter time is said with its seconds."""
+"""Shorter times are written with their seconds."""
 
 
 @attrs.frozen
@@ -41,7 +41,8 @@ class Sentence:
     """One sentence of the answer.
 
     Attributes:
-        kind: as a verdict's: "held", "violated", "warning", "not_applicable"; "": none of these.
+        kind: the kind of the verdict that it tells: "held", "violated", "warning" or
+            "not_applicable"; "" if it tells none of these.
     """
 
     text: str
@@ -49,7 +50,7 @@ class Sentence:
 
 
 def answer(facts: Facts) -> tuple[Sentence, ...]:
-    """The sentences, the most important one first."""
+    """Return the sentences of the answer, the most important one first."""
     found = [*_lost(facts), *_incomplete(facts), *_behind(facts), *_waited(facts)]
     return tuple(attrs.evolve(each, text=readable(each.text)) for each in found)
 
@@ -80,7 +81,7 @@ def _lost(facts: Facts) -> Iterable[Sentence]:
 
 
 def incomplete(facts: Facts) -> list[str]:
-    """Of which node which events are missing: "n2 before 12:32", "n3"."""
+    """Return which node's events are missing and for when: "n2 before 12:32", or only "n3"."""
     found = []
     for each in facts.missing:
         if each.before_us is not None:
@@ -91,7 +92,7 @@ def incomplete(facts: Facts) -> list[str]:
 
 
 def absent(verdicts: Verdicts) -> list[str]:
-    """The nodes of which there are no events at all, as far as the audit names them."""
+    """Return the nodes without any events, as far as the audit's witnesses name them."""
     return [
         str(witness.get("node"))
         for each in verdicts.audits
@@ -127,7 +128,7 @@ def _behind(facts: Facts) -> Iterable[Sentence]:
 
 
 def _around(line: Line) -> tuple[int, int]:
-    """From when to when the follower lacked much, around the moment of its worst lag."""
+    """Return when a follower began and ceased to lack much, around the moment of its worst lag."""
     points = line.points
     at = max(range(len(points)), key=lambda number: points[number][1] or 0.0)
     first = last = at

@@ -27,7 +27,7 @@ from actors.pipeline.verdicts import Verdict, Verdicts
 from actors.readable import counted, readable
 
 CELL_MAX = 300
-"""Letters in a cell."""
+"""The most characters in a cell."""
 RANKS = (0.5, 0.9, 0.99, 0.999)
 
 Shown: TypeAlias = Callable[[str, Any], str]
@@ -45,25 +45,25 @@ _UNITS = {"us": "s", "s": "s", "bytes": "bytes", "ms": "ms"}
 
 
 def kind_of(verdict: Verdict) -> str:
-    """Its word, but a violated claim of severity warning is a warning."""
+    """Return a verdict's word; "warning" for a violated claim whose severity is a warning."""
     if verdict.verdict == "violated" and not verdict.is_failure:
         return "warning"
     return verdict.verdict
 
 
 def said(verdict: Verdict) -> tuple[str, str, str]:
-    """(sign, word, kind)."""
+    """Return a verdict's sign, its word for people, and its kind."""
     kind = kind_of(verdict)
     return (*_SIGNS[kind], kind)
 
 
 def how_bad(verdict: Verdict) -> int:
-    """To sort by: the worst is the lowest."""
+    """Return a number to sort verdicts by: the worst kind has the lowest."""
     return list(_SIGNS).index(kind_of(verdict))
 
 
 def outcome(verdicts: Verdicts) -> str:
-    """All verdicts in one line."""
+    """Describe all verdicts in one line: how many there are of each kind."""
     if not verdicts.audits:
         return "No audit was made"
     counts = Counter(kind_of(each) for each in verdicts.audits)
@@ -74,7 +74,7 @@ def outcome(verdicts: Verdicts) -> str:
 
 
 def course(facts: Facts) -> str:
-    """How processes ended, in one line."""
+    """Describe in one line how many processes were killed and how many gave up."""
     counts = facts.processes
     if not counts.boots:
         return ""
@@ -84,7 +84,7 @@ def course(facts: Facts) -> str:
 
 
 def worst(verdicts: Verdicts) -> str:
-    """The kind of all verdicts together: held if something was judged, and all of that held."""
+    """Return the worst kind among the verdicts, or "" if there are none."""
     return min((kind_of(each) for each in verdicts.audits), key=list(_SIGNS).index, default="")
 
 
@@ -93,7 +93,10 @@ def name_of(data: str) -> str:
 
 
 def heading(column: str) -> str:
-    """`took_us` -> "took, s", `mean_per_s` -> "mean per s"; times of day are no durations."""
+    """Return the heading of a column: "took, s" of `took_us`, "mean per s" of `mean_per_s`.
+
+    Columns of moments have no unit in their heading.
+    """
     if column in _MOMENTS:
         return column.removesuffix("_us")
     if column.endswith("_per_s"):
@@ -105,13 +108,13 @@ def heading(column: str) -> str:
 
 
 def plain_heading(column: str) -> str:
-    """The heading of a column of `plain` values: `most_us` -> "most, µs"; nothing is converted."""
+    """Return the heading of a column of `plain` values: "most, µs" of `most_us`."""
     name, _, unit = column.rpartition("_")
     return f"{name.replace('_', ' ')}, µs" if name and unit == "us" else heading(column)
 
 
 def cell(column: str, value: Any) -> str:
-    """A value of one of our tables."""
+    """Return the text for a value of a table that the pipeline made."""
     if value is None or value == "":
         return "–"
     if isinstance(value, bool):
@@ -130,7 +133,7 @@ def cell(column: str, value: Any) -> str:
 
 
 def plain(column: str, value: Any) -> str:
-    """A value of a witness: as the log has it, for it will be searched there."""
+    """Return the text for a value of a witness, as it is in the log, so that it is found there."""
     del column
     if isinstance(value, list | tuple):
         return readable(" ".join(str(each) for each in value), CELL_MAX)
@@ -155,7 +158,7 @@ def followers(lines: Iterable[Line]) -> list[Row]:
 
 
 def rates(facts: Facts) -> list[Row]:
-    """Each group's throughput; what it acknowledged is what lies inside of the pictures."""
+    """Return a row about each group's throughput within the time that the pictures show."""
     found: list[Row] = []
     for each in facts.throughput:
         active_s = _known_s(facts, each.group)
@@ -173,7 +176,7 @@ def rates(facts: Facts) -> list[Row]:
 
 
 def _known_s(facts: Facts, group: str) -> float:
-    """Seconds of the time that is drawn of which something is known in this group."""
+    """Return for how many seconds of the time that is drawn the group's state is known."""
     if facts.axis is None:
         return 0.0
     unknown = (facts.axis.spans(*each) for each in facts.unknown.get(group, ()))
@@ -211,7 +214,7 @@ def outages(found: Iterable[Outage]) -> list[Row]:
 
 
 def outages_shown(kind: Wait, listed: int, counts: OutageCount) -> str:
-    """Which times without an answer are in a table, how long they are, and how many more there are.
+    """Describe which times without an answer a table has, and how many more there are.
 
     Only what is longer than `gold.outages.LIMIT_US` is known at all.
     """
@@ -254,7 +257,7 @@ def end_of(boot: Boot) -> str:
 
 
 def notes(facts: Facts) -> Sequence[str]:
-    """What a reader has to know."""
+    """Return the sentences that a reader needs in order to read the page correctly."""
     found = [
         f"A point of a curve stands for {facts.bucket_s:,} s: of lag the worst, of throughput the "
         "mean. Latency is by minute at the finest.",

@@ -16,15 +16,18 @@ RANKS = (
     *(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
     *(0.95, 0.98, 0.99, 0.995, 0.998, 0.999),
 )
-"""Quantiles of the curve of all writes: no higher than the sketches are exact."""
+"""The ranks at which the curve of all writes has points; higher ones the sketches do not tell
+apart.
+"""
 RANKS_BY_TIME = (0.5, 0.99)
 _MINUTE_S = 60
 
 
 def bucket(axis: TimeAxis, first_s: Column, last_s: Column, width_s: int) -> Column:
-    """The first second of the bucket in which a row lies that is about some seconds.
+    """Return the first second of the bucket that holds a row about some seconds.
 
-    Buckets begin with their stretch of the axis. Null for what lies outside of all.
+    The first bucket of each stretch of the axis begins with the stretch. The column is null for
+    rows outside all stretches.
     """
     cases = []
     for each in axis.stretches:
@@ -38,10 +41,10 @@ def bucket(axis: TimeAxis, first_s: Column, last_s: Column, width_s: int) -> Col
 def lag(
     rows: DataFrame, axis: TimeAxis, width_s: int, spans: Sequence[RoleSpan] = ()
 ) -> tuple[tuple[Line, ...], list[tuple[str, int]]]:
-    """Each follower's worst lag by bucket; and groups with how many followers were left out.
+    """Return each follower's lag as a curve, and how many followers of each group were left out.
 
     Args:
-        spans: who was a classic group's master, and so nobody's follower.
+        spans: the roles of the nodes. A node that is a classic group's master follows no other.
     """
     second = fn.col("second")
     points = (
@@ -72,12 +75,15 @@ def lag(
 def followed(
     rows: Sequence[Mapping[str, Any]], width_s: int, spans: Sequence[RoleSpan] = ()
 ) -> tuple[Line, ...]:
-    """Lag by bucket -> curves: after each bucket holds what its last second had, not its worst.
+    """Return curves from the lag by bucket.
+
+    Within a bucket a curve has the worst lag. After it, the lag of its last second holds.
 
     Args:
         rows: group, follower, unit, bucket, value (the worst in it), end (the last in it), end_s
             (the second of that), in any order.
-        spans: likewise; from where a follower is its group's master, its curve is interrupted.
+        spans: the roles of the nodes. A curve is interrupted where its follower becomes the
+            master of the group.
     """
     led: dict[tuple[str, str], list[RoleSpan]] = {}
     for span in spans:
@@ -103,7 +109,10 @@ def followed(
 
 
 def throughput(rows: DataFrame, axis: TimeAxis, width_s: int) -> tuple[Line, ...]:
-    """What each group acknowledged in a second, on average of each bucket; 0 where nothing."""
+    """Return how much each group acknowledged per second, as the mean of each bucket.
+
+    Buckets without any acknowledgement have 0.
+    """
     second = fn.col("second")
     found = (
         rows.withColumn("bucket", bucket(axis, second, second, width_s))
@@ -129,7 +138,7 @@ def _filled(line: Line, axis: TimeAxis, width_s: int) -> Line:
 
 
 def waits(latency: DataFrame) -> tuple[Waits, ...]:
-    """How long each group's writes waited, over all of the time."""
+    """Return how long each group's writes waited, over the whole time."""
     found = percentiles(latency, ["group"], RANKS).orderBy("group").collect()
     return tuple(
         Waits(
@@ -144,7 +153,10 @@ def waits(latency: DataFrame) -> tuple[Waits, ...]:
 
 
 def waits_by_time(latency: DataFrame, axis: TimeAxis, width_s: int) -> tuple[Line, ...]:
-    """Two of the ranks by time, in milliseconds; in minutes at the finest, as gold has them."""
+    """Return the waits at `RANKS_BY_TIME` as curves over time, in milliseconds.
+
+    Buckets are whole minutes, as gold has no finer sketches.
+    """
     width_s = -(-width_s // _MINUTE_S) * _MINUTE_S
     first_s = fn.col("minute") * _MINUTE_S
     rows = latency.withColumn("bucket", bucket(axis, first_s, first_s + _MINUTE_S - 1, width_s))
@@ -160,14 +172,14 @@ def waits_by_time(latency: DataFrame, axis: TimeAxis, width_s: int) -> tuple[Lin
 
 
 def interrupted(line: Line, width_s: int) -> Line:
-    """A curve that holds no longer than its buckets: where nothing was written, nobody waited."""
+    """Return a curve with a gap after each bucket that no other follows: no writes waited there."""
     ends = {us + width_s * US: None for us, _ in line.points}
     steps = sorted({**ends, **dict(line.points)}.items())
     return Line(group=line.group, name=line.name, unit=line.unit, points=tuple(steps))
 
 
 def _lines(points: Iterable[tuple[str, str, str, int, float]]) -> tuple[Line, ...]:
-    """(group, name, unit, second, value) in any order -> curves, by group and name."""
+    """Return the curves of points (group, name, unit, second, value), which can be in any order."""
     found: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
     for group, name, unit, second, value in sorted(points):
         found.setdefault((group, name, unit), []).append((second * US, float(value)))

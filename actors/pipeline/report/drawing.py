@@ -39,7 +39,7 @@ VARIABLES: Final = {
     BAD: "bad",
     **{color: f"series-{number}" for number, color in enumerate(SERIES)},
 }
-"""Colour that matplotlib writes -> variable of the page's style."""
+"""By each colour that matplotlib writes, the variable of the page's style that replaces it."""
 DASHES: Final[Sequence[Any]] = (
     "solid",
     (0, (5, 2)),
@@ -48,21 +48,21 @@ DASHES: Final[Sequence[Any]] = (
     (0, (3, 1, 1, 1, 1, 1)),
     (0, (9, 3)),
 )
-"""With SERIES: as many curves as can be told apart."""
+"""The line styles of curves, one for each colour in SERIES."""
 WIDE_PX: Final = 1040
 NARROW_PX: Final = 358
-"""A telephone's 390 without margins."""
+"""The width of a picture on a telephone: 390 pixels without the margins."""
 LABEL_MAX: Final = 24
 SAYS_MAX: Final = 1000
 TICKS_APART_PX: Final = 78
 LEGEND_ROW_PX: Final = 18
 LEGEND_ROWS_MIN: Final = 3
-"""For which there is always room on a telephone."""
+"""The rows of a legend for which a telephone's picture always has room."""
 LEGEND_KEY_PX: Final = 46
 LETTER_PX: Final = 6.5
 LEFT_PX: Final = 64
 RIGHT_PX: Final = 28
-"""Half a label of time stands beyond the last moment."""
+"""The margin on the right, in which half of the last label of time is drawn."""
 _DPI: Final = 72
 _STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
@@ -95,12 +95,12 @@ _STYLE: Final[dict[Any, Any]] = {
 
 @attrs.frozen(kw_only=True)
 class Picture:
-    """A picture for a page, in both widths.
+    """A picture for a page, drawn for a wide and for a narrow screen.
 
     Attributes:
-        name: small letters; unique on a page.
-        title: what it shows.
-        says: the same for readers who do not see it.
+        name: its name in lower case, unique on a page.
+        title: what the picture shows.
+        says: the main figures in words, for readers who do not see the picture.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Sheet:
     """One drawing under way.
 
     Attributes:
-        tips: what the reader sees who points at a thing, by the thing's gid.
+        tips: by the gid of an element, the text that is shown while a reader points at it.
     """
 
     figure: Figure
@@ -129,10 +129,12 @@ class Sheet:
     def rows(
         self, heights_px: Sequence[float], legends: Sequence[Sequence[Artist]] = ()
     ) -> list[Axes]:
-        """Panels below each other, the heights of their insides given, with room for labels.
+        """Add panels below each other, with room for their labels, and return them.
 
         Args:
-            legends: the keys of each legend that there will be; on a telephone a legend has rows.
+            heights_px: the height of each panel without its labels.
+            legends: the keys of each legend that will be drawn. On a telephone a legend can need
+                several rows.
         """
         keys = max((self._legend_rows(each) for each in legends), default=LEGEND_ROWS_MIN)
         rows_px = LEGEND_ROW_PX * max(keys, LEGEND_ROWS_MIN)
@@ -152,20 +154,20 @@ class Sheet:
         return found
 
     def title(self, panel: Axes, text: str, legend_rows: int = 0) -> None:
-        """Above a panel; on a telephone above its legend."""
+        """Write a title above a panel, and on a telephone above the panel's legend."""
         panel.set_title(
             readable(text), pad=6 + (LEGEND_ROW_PX * legend_rows if self.is_narrow else 0)
         )
 
     def numbers(self, panel: Axes, title: str, legend_rows: int = 0) -> None:
-        """Make a panel's y numbers from 0 on, as people say them."""
+        """Let a panel's y axis begin at 0, with short labels such as "1.2 M"."""
         panel.set_ylim(bottom=0)
         panel.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10]))
         panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         self.title(panel, title, legend_rows)
 
     def legend(self, panel: Axes, keys: Sequence[Artist]) -> int:
-        """Above a panel, beside its title or below that; returns its rows."""
+        """Draw a legend above a panel, beside or below the title, and return its number of rows."""
         rows = self._legend_rows(keys)
         panel.legend(
             handles=list(keys),
@@ -187,13 +189,17 @@ class Sheet:
         return -(-len(keys) // columns)
 
     def tip(self, text: str) -> str:
-        """A gid for a thing that has something to say."""
+        """Return a new gid for an element that shows a text to a reader who points at it."""
         gid = f"tip{len(self.tips)}"
         self.tips[gid] = readable(text)
         return gid
 
     def over_time(self, panel: Axes, axis: TimeAxis, *, labelled: bool) -> None:
-        """Make a panel's x the time. The last of several says which day it is."""
+        """Let a panel's x axis be the time.
+
+        Args:
+            labelled: whether moments and the day are written below the panel.
+        """
         panel.set_xlim(0, axis.width_s)
         ticks = axis.ticks(max(2, self.width_px // TICKS_APART_PX))
         panel.set_xticks([tick.at for tick in ticks], [tick.label for tick in ticks])
@@ -204,7 +210,7 @@ class Sheet:
 
 
 def picture(name: str, title: str, says: str, draw: Callable[[Sheet], None]) -> Picture:
-    """Draw once for each width."""
+    """Return a picture that `draw` draws once for each width."""
     says = readable(says, SAYS_MAX)
     wide, narrow = (
         _drawn(f"{name}-{size}", title, says, draw, width)
@@ -229,7 +235,7 @@ def _drawn(name: str, title: str, says: str, draw: Callable[[Sheet], None], widt
 
 
 def short(value: float) -> str:
-    """1234567 -> "1.23 M"; three digits that count."""
+    """Return a number with three significant digits: "1.23 M" for 1234567."""
     for factor, letter in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g}{letter}"
@@ -237,12 +243,12 @@ def short(value: float) -> str:
 
 
 def waited(ms: float) -> str:
-    """0.25 -> "0.25 ms", 2180 -> "2.18 s": milliseconds in the unit that people say them in."""
+    """Return milliseconds in a readable unit: "0.25 ms" for 0.25, "2.18 s" for 2180."""
     if abs(ms) < 999.5:
         return f"{short(ms)} ms"
     return f"{short(ms / 1000)} s" if abs(ms) < 999_500 else f"{ms / 1000:,.0f} s"
 
 
 def name(text: str) -> str:
-    """A name out of a log, short and harmless."""
+    """Return a name that was read from a log, shortened and without control characters."""
     return readable(text, LABEL_MAX)

@@ -15,8 +15,9 @@ from actors.pipeline.report.time_axis import TimeAxis
 from actors.pipeline.verdicts import Verdicts
 
 End: TypeAlias = Literal["stopped", "gave up", "open", "killed"]
-"""How a process ended: in order; by its own decision, as when its disk fails; not yet, so that
-it runs or was killed; none, and another process of the node came after it."""
+"""How a process ended. "stopped": it was ordered to stop; "gave up": it stopped by itself, for
+example because its disk failed; "open": its log has no end, so that it still runs or was killed;
+"killed": its log has no end, and a later process of the node followed."""
 
 
 @attrs.frozen(kw_only=True)
@@ -24,8 +25,9 @@ class Boot:
     """One boot of a node: one run of its process.
 
     Attributes:
-        stop_reason: of its NodeStopped: "ordered", or why it gave up; None if it has none.
-        is_last: of its node, so that without an end it may still run.
+        stop_reason: the reason in its NodeStopped event: "ordered", or why it gave up. None if
+            there is no such event.
+        is_last: whether it is the last boot of its node, and so may still run if it has no end.
     """
 
     node: str
@@ -45,14 +47,14 @@ class Boot:
 
 @attrs.frozen(kw_only=True)
 class ProcessCounts:
-    """All processes that there were, however many of them are listed.
+    """How all processes ended, whether they are listed or not.
 
     Attributes:
-        nodes: whose they were, sorted.
-        boots: how many.
-        killed: of them, surely: the node has a later one.
-        gave_up: of them, by themselves.
-        unended: without an end in order: these, those, and who perhaps still runs.
+        nodes: the names of the nodes, sorted.
+        boots: how many processes there were.
+        killed: how many were killed: they have no end, and the node has a later process.
+        gave_up: how many stopped by themselves.
+        unended: how many were not stopped by an order: those above and those that may still run.
     """
 
     nodes: tuple[str, ...] = ()
@@ -75,7 +77,7 @@ def process_counts(boots: Iterable[Boot]) -> ProcessCounts:
 
 @attrs.frozen(kw_only=True)
 class RoleSpan:
-    """See `gold.roles`."""
+    """An interval in which a node had one role in a group; see `gold.roles`."""
 
     group: str
     node: str
@@ -92,11 +94,11 @@ class Line:
     """One curve over time.
 
     Attributes:
-        group: the picture that it belongs to.
-        name: of what; "" if the group has one curve only.
-        unit: of its values.
-        points: (microsecond, value), rising; each value holds until the next one. None: from here
-            on there is nothing to know.
+        group: the group whose picture has it.
+        name: what it is about, such as a follower; "" if the group has only one curve.
+        unit: the unit of its values.
+        points: pairs of a moment in microseconds since 1970 and a value, in rising order. A value
+            holds until the next point; None means that the value is not known from there on.
     """
 
     group: str
@@ -114,13 +116,13 @@ class Line:
 
 
 Wait: TypeAlias = Literal["outage", "pause", "silence"]
-"""What a time without an answer was: somebody waited OUTAGE_US or longer; or less; or nobody
-is known to have waited."""
+"""What a time without an answer was. "outage": an append waited for OUTAGE_US or longer; "pause":
+an append waited, but for less; "silence": no append is known to have waited."""
 
 
 @attrs.frozen(kw_only=True)
 class Outage:
-    """A time without an answer: see `gold.outages`."""
+    """A time without an answer; see `gold.outages`."""
 
     group: str
     from_us: int
@@ -143,10 +145,10 @@ class Outage:
 
 @attrs.frozen(kw_only=True)
 class OutageCount:
-    """Counts all times without an answer, listed or not, by `Wait`.
+    """How many times without an answer there were of each `Wait`, listed or not.
 
     Attributes:
-        worst_us: the longest in which somebody waited; 0 without any.
+        worst_us: the longest in which an append waited, or 0 if there was none.
     """
 
     outages: int = 0
@@ -161,10 +163,11 @@ class OutageCount:
 
 @attrs.frozen(kw_only=True)
 class Waits:
-    """How long a group's writes waited: see `gold.latency`.
+    """How long a group's writes waited; see `gold.latency`.
 
     Attributes:
-        by_rank: (rank, milliseconds): `rank` of all writes, 0 to 1, waited no longer.
+        by_rank: pairs of a rank from 0 to 1 and milliseconds: this share of all writes waited no
+            longer than that.
     """
 
     group: str
@@ -176,13 +179,13 @@ class Waits:
 
 @attrs.frozen(kw_only=True)
 class Table:
-    """A gold table's most telling rows, for reading.
+    """The first rows of a gold table, in an order that puts the most interesting ones first.
 
     Attributes:
-        name: of the table.
-        columns: in order.
-        rows: values by column.
-        count: of all rows that there are.
+        name: the name of the table.
+        columns: the columns that are shown, in order.
+        rows: the values of each row by column.
+        count: how many rows the whole table has.
     """
 
     name: str
@@ -193,11 +196,11 @@ class Table:
 
 @attrs.frozen(kw_only=True)
 class MissingLog:
-    """A node of which events are missing, though others name it: see `unknown`.
+    """A node whose log lacks events from times at which other nodes name it; see `unknown`.
 
     Attributes:
-        before_us: its log begins there; None: nothing is missing before.
-        after_us: its log ends there; None: nothing is missing behind.
+        before_us: where its log begins, if events before that are missing; otherwise None.
+        after_us: where its log ends, if events after that are missing; otherwise None.
     """
 
     node: str
@@ -211,19 +214,21 @@ class Facts:
 
     Attributes:
         data: the data directory.
-        tables_at: where the tables are.
-        axis: None if there are no events.
-        events: of all boots.
-        outside: events that lie outside of `axis`.
-        boots: see BOOTS_MAX; `processes` are all.
-        roles: see SPANS_MAX; `roles_count` are all of these groups.
-        led: by group, how many times somebody else led, or the same anew.
-        outages: see OUTAGES_MAX.
-        all_outages: of all groups, "" as the group, and of each that has pictures.
-        hidden: what was left out, a sentence for each list or picture that was cut.
-        unknown: by group, from when to when nothing is known of it, in microseconds since 1970.
-        missing: nodes of which events are missing.
-        is_judged: False of a page that comes before the verdicts.
+        tables_at: the directory of the tables.
+        axis: the time that the pictures show, or None if there are no events.
+        events: how many events all boots have.
+        outside: how many events are outside of `axis`.
+        boots: the newest BOOTS_MAX boots; `processes` counts all of them.
+        roles: the longest SPANS_MAX intervals of roles; `roles_count` counts all of these groups.
+        led: by group, how many times leadership began anew after the first time, with the same node
+        or another. outages: at most OUTAGES_MAX times without an answer.
+        all_outages: the counts by group, for each group that has pictures; under "" the counts of
+            all groups together.
+        hidden: a sentence for each list or picture that was cut, about what was left out.
+        unknown: by group, the times of which nothing is known, as intervals in microseconds since
+            1970.
+        missing: the nodes whose logs lack events.
+        is_judged: whether the verdicts are there already.
     """
 
     data: str
@@ -262,24 +267,26 @@ class Facts:
 
 
 BUCKETS_MAX = 400
-"""Points of one curve: more than a screen can tell apart. Each is the worst, or the sum, of its
-seconds."""
+"""The most points of one curve, which is more than a screen can tell apart. Each stands for the
+worst, or for the mean, of its seconds."""
 LINES_MAX = 6
-"""Curves in one picture, those with the worst values: as many as dashes and colours tell apart."""
+"""The most curves in one picture, as many as dashes and colours tell apart. Those with the worst
+values are shown."""
 GROUPS_MAX = 6
-"""Groups with pictures of their own, the busiest."""
+"""The most groups with pictures of their own; the busiest ones have them."""
 NODES_MAX = 12
-"""Nodes in the timeline."""
+"""The most nodes in the timeline."""
 SPANS_MAX = 600
-"""Intervals of roles in the timeline, the longest."""
+"""The most intervals of roles in the timeline; the longest ones are shown."""
 BOOTS_MAX = 400
-"""Processes that are shown, the newest."""
+"""The most processes that are listed; the newest ones are."""
 OUTAGES_MAX = 200
-"""Those in which somebody waited before those in which nobody did, the longest first."""
+"""The most times without an answer: first those in which an append waited, the longest first."""
 OUTAGE_US = 1_000_000
-"""From here on it is an outage: a disk's sync, or a collection of garbage, makes shorter pauses."""
+"""The least microseconds of an outage. A sync of a disk or a garbage collection makes shorter
+pauses."""
 ROWS_MAX = 50
-"""Rows of a table on the page, the most telling ones; the tables on the disk have all."""
+"""The most rows of a table on the page; the tables on the disk have all rows."""
 HOURS_MAX = 20_000
-"""Node-hours with events, those in which a node stopped before those with most events: from them
-follows which time is drawn."""
+"""The most hours of nodes that are read in order to choose the time that is drawn: first those in
+which a node stopped, then those with the most events."""

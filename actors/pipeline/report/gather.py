@@ -43,7 +43,7 @@ from actors.pipeline.verdicts import Verdicts
 Tell = Callable[[str], None]
 _US_PER_HOUR = 3_600_000_000
 IDLE_IN_BOOT_US = 6 * _US_PER_HOUR
-"""A boot that tells nothing for longer had its clock set, or nothing to do: it is cut out."""
+"""A longer time without any event of a boot is not drawn: its clock was set, or it was idle."""
 
 _TABLES = {
     "elections": ("-took_us", "group", "node", "term", "rounds", "from_us", "took_us"),
@@ -59,11 +59,16 @@ _TABLES = {
     ),
     "resent": ("-resent_bytes", "group", "node", "received_bytes", "resent_bytes", "sessions"),
 }
-"""Gold tables that are shown as such: by what they are ordered, then what is shown."""
+"""The gold tables that are shown as they are: first the column that orders the rows (with "-" for
+the highest first), then the columns that are shown."""
 
 
 def gather(spark: SparkSession, data: Location, out: Location, tell: Tell) -> Facts:
-    """Everything for a page but the verdicts. Raises: PipelineError without silver or gold."""
+    """Return everything for a page but the verdicts.
+
+    Raises:
+        PipelineError: the tables of silver or gold are missing.
+    """
     events = layers.read(spark, layers.current(out / "silver") / "events", silver.SCHEMA)
     folder = layers.current(out / "gold")
     gold = {name: layers.read(spark, folder / name) for name in TABLES}
@@ -94,7 +99,10 @@ def gather(spark: SparkSession, data: Location, out: Location, tell: Tell) -> Fa
 
 
 def named_by_others(events: DataFrame) -> dict[str, tuple[int, int]]:
-    """By node: when others named it first and last, in microseconds since 1970 by their clocks."""
+    """Return by node when other nodes named it first and last.
+
+    The moments are microseconds since 1970 by the clocks of the naming nodes.
+    """
     kind = fn.col("kind")
     naming = (
         events.where(kind.isin("SlaveAcked", "SlaveVerified", "CommittedRose"))
@@ -144,7 +152,11 @@ def _with_curves(
     boots: Sequence[Boot] | None,
     tell: Tell,
 ) -> Facts:
-    """Args: boots: all of them; None: some are left out, so what is unknown cannot be said."""
+    """Return the facts with roles, curves and outages.
+
+    Args:
+        boots: all boots, or None if some were left out, so that unknown times cannot be found.
+    """
     tell("report: roles and terms")
     busy = busiest(gold["roles"])
     groups = busy.names
@@ -192,9 +204,9 @@ def _with_curves(
 
 
 def shown_boots(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch], bool]:
-    """The boots, by their first moment, and the stretches of time in which each has events.
+    """Return the boots, by their first moment, and the stretches of time in which each has events.
 
-    The third is true if there were more hours of nodes than HOURS_MAX.
+    The third value tells whether there were more hours of nodes than HOURS_MAX.
     """
     reason = fn.coalesce("reason", fn.lit(""))
     hour = fn.floor(fn.col("ts_us") / _US_PER_HOUR).alias("hour")
@@ -240,10 +252,10 @@ class Busiest:
     """The groups whose roles changed most.
 
     Attributes:
-        names: sorted.
-        more: how many others there are.
-        spans: the intervals of these groups.
-        led: see `Facts`.
+        names: their names, sorted.
+        more: how many other groups there are.
+        spans: how many intervals of roles these groups have.
+        led: by group, how many times leadership began anew; see `Facts`.
     """
 
     names: tuple[str, ...]
@@ -253,7 +265,7 @@ class Busiest:
 
 
 def busiest(roles: DataFrame) -> Busiest:
-    """See the class."""
+    """Return the groups whose roles changed most, at most GROUPS_MAX."""
     leads = fn.col("role").isin("leader", "master")
     epoch = fn.when(leads, fn.struct("node", "number"))
     counted = (
@@ -272,7 +284,7 @@ def busiest(roles: DataFrame) -> Busiest:
 
 
 def role_spans(roles: DataFrame, groups: Sequence[str]) -> tuple[RoleSpan, ...]:
-    """The longest intervals, by group, node and time."""
+    """Return the longest SPANS_MAX intervals of these groups, by group, node and time."""
     of_these = roles.where(fn.col("group").isin(*groups))
     longest = of_these.orderBy(fn.expr("from_us - until_us"), "group", "node", "from_us")
     rows = longest.limit(SPANS_MAX).collect()
@@ -282,7 +294,7 @@ def role_spans(roles: DataFrame, groups: Sequence[str]) -> tuple[RoleSpan, ...]:
 
 
 def outages(found: DataFrame) -> tuple[Outage, ...]:
-    """Those that matter most, the worst first; see OUTAGES_MAX."""
+    """Return OUTAGES_MAX times without an answer: first those in which an append waited."""
     worst_first = found.orderBy(fn.desc("witnessed"), fn.desc("took_us"), "group", "from_us")
     rows = worst_first.limit(OUTAGES_MAX).collect()
     names = [field.name for field in attrs.fields(Outage)]
@@ -290,7 +302,10 @@ def outages(found: DataFrame) -> tuple[Outage, ...]:
 
 
 def outage_counts(found: DataFrame, groups: Sequence[str]) -> dict[str, OutageCount]:
-    """Counts by group; "" stands for all groups together, also for those not among `groups`."""
+    """Return the counts by group.
+
+    Under "" are the counts of all groups together, including those not in `groups`.
+    """
     witnessed, is_long = fn.col("witnessed"), fn.col("took_us") >= OUTAGE_US
     known = fn.when(fn.col("group").isin(*groups), fn.col("group"))
     rows = (
@@ -317,7 +332,12 @@ def outage_counts(found: DataFrame, groups: Sequence[str]) -> dict[str, OutageCo
 
 
 def table(name: str, rows: DataFrame, order: str, *columns: str) -> Table:
-    """The rows that are highest by a column, "-took_us", or of which nobody knows how high."""
+    """Return the first ROWS_MAX rows by a column, the highest first; rows with null come before.
+
+    Args:
+        order: the column, which may begin with "-".
+        columns: the columns to keep.
+    """
     worst = fn.col(order.removeprefix("-")).desc_nulls_first()
     found = rows.orderBy(worst, *columns[:2]).limit(ROWS_MAX + 1).collect()
     count = len(found) if len(found) <= ROWS_MAX else rows.count()

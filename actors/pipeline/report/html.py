@@ -24,7 +24,7 @@ _VOID = ("meta", "link", "br")
 
 @attrs.frozen
 class Html:
-    """Markup that is whole and safe."""
+    """Markup whose elements are closed and whose text is escaped."""
 
     markup: str
 
@@ -33,16 +33,16 @@ class Html:
 
 
 def text(value: str) -> Html:
-    """A string as text."""
+    """Return a string as escaped text."""
     return Html(escape(readable(value), quote=True))
 
 
 def element(name: str, /, *inside: Html | str, **attributes: str | bool) -> Html:
-    """One element. Strings inside are text.
+    """Return one element. Strings inside are taken as text, not as markup.
 
     Args:
-        attributes: `class_` is class, `aria_label` is aria-label; True is an attribute without a
-            value, False none.
+        attributes: the attributes by name: `class_` becomes class, `aria_label` aria-label. The
+            value True gives an attribute without a value, and False none.
     """
     given = "".join(
         f" {_name(key)}" if value is True else f' {_name(key)}="{text(str(value))}"'
@@ -55,7 +55,7 @@ def element(name: str, /, *inside: Html | str, **attributes: str | bool) -> Html
 
 
 def joined(parts: Iterable[Html | str]) -> Html:
-    """Parts one after the other; strings are text."""
+    """Return the parts one after the other. Strings are taken as text, not as markup."""
     return Html("".join(str(each) if isinstance(each, Html) else str(text(each)) for each in parts))
 
 
@@ -82,14 +82,15 @@ def for_page(
     variables: Mapping[str, str],
     tips: Mapping[str, str],
 ) -> Html:
-    """One picture.
+    """Return one picture as SVG for a page.
 
     Args:
         drawn: a file of SVG as matplotlib writes it.
-        name: unique on the page; every id begins with it.
-        title, says: what it shows, shortly and in a sentence, for readers who do not see it.
-        variables: colours, in small letters, that become variables of CSS.
-        tips: what is shown of elements, by their id, to whoever points at them.
+        name: the name of the picture, unique on the page. Every id begins with it.
+        title, says: a title and a sentence about what the picture shows, for readers who do not
+            see it.
+        variables: by colour, in lower case, the variable of CSS that replaces it.
+        tips: by the id of an element, the text that is shown while a reader points at it.
     """
     ET.register_namespace("", _SVG)
     ET.register_namespace("xlink", _XLINK)
@@ -125,7 +126,7 @@ def _drop(root: ET.Element, names: tuple[str, ...]) -> None:
 
 
 def _linked(root: ET.Element) -> set[str]:
-    """The ids that something refers to."""
+    """Return the ids to which an element refers."""
     found: set[str] = set()
     for each in root.iter():
         found.update(_LINK.findall(" ".join(each.attrib.values())))

@@ -20,7 +20,7 @@ from actors.pipeline.verdicts import Verdict, looked_at
 from actors.readable import counted
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""A browser that knows it loads nothing and runs nothing, whatever an event log may hold."""
+"""A browser that keeps to it loads nothing and runs nothing, whatever an event log contains."""
 SPANS_SHOWN_MAX = 200
 _ABOUT = {
     "found": "What audits found",
@@ -36,10 +36,10 @@ _ABOUT = {
 
 
 def page(facts: Facts, drawn: Sequence[Picture] | None = None) -> str:
-    """The whole file.
+    """Return the whole page as HTML.
 
     Args:
-        drawn: the pictures; None: they are drawn here.
+        drawn: the pictures, or None to draw them here.
     """
     shown_as = {each.name: each for each in (pictures(facts) if drawn is None else drawn)}
     style = files("actors.pipeline.report").joinpath("style.css").read_text()
@@ -103,14 +103,14 @@ def _section(name: str, *inside: Html | str) -> Html:
 
 
 def _found(facts: Facts) -> dict[str, Html]:
-    """The audits that found something, before all pictures; none if there are none."""
+    """Return the section of violated audits, which comes before all pictures, if there are any."""
     found = [each for each in facts.verdicts.audits if each.verdict == "violated"]
     found.sort(key=cells.how_bad)
     return {"found": _section("found", *map(_audit, found))} if found else {}
 
 
 def _audits(facts: Facts) -> Html:
-    """All audits in a table, and those that found nothing, folded."""
+    """Return the section of all audits by kind; those that held or did not apply are folded."""
     audits = sorted(facts.verdicts.audits, key=cells.how_bad)
     if not audits:
         return element("p", "No audit was made." if facts.is_judged else "The verdicts follow.")
@@ -212,7 +212,10 @@ def _latency(facts: Facts) -> Html:
 
 
 def _outages(facts: Facts) -> Html:
-    """Each kind by itself, the longest first: a second is not to drown in pauses of a disk."""
+    """Return a table of times without an answer for each kind, the longest first.
+
+    The kinds have separate tables, so that many short pauses do not hide an outage.
+    """
     counts = facts.all_outages.get("", OutageCount())
     parts = [element("h3", "Times without an answer")]
     for kind in get_args(Wait):
@@ -249,9 +252,11 @@ def _table(tables: Mapping[str, Table], name: str, title: str) -> Html:
 def _rows(
     title: str, rows: Sequence[Mapping[str, Any]], shown_as: cells.Shown, is_titled: bool = False
 ) -> Html:
-    """A table that scrolls by itself where it is too wide, with the keyboard too.
+    """Return a table that scrolls on its own where it is too wide, with the keyboard as well.
 
-    Its title stands above it and does not scroll, unless it stands there already.
+    Args:
+        is_titled: whether the title is on the page already. Otherwise it is put above the table,
+            where it does not scroll.
     """
     if not rows:
         return element("p", "None.", class_="faint")

@@ -24,13 +24,13 @@ _RANKS_SHOWN = (0.0, 0.5, 0.9, 0.99, 0.999)
 
 
 def pictures(facts: Facts) -> tuple[Picture, ...]:
-    """All that there is something for, in the order of the page."""
+    """Draw all pictures for which there are facts, in the order of the page."""
     found = (timeline(facts), throughput(facts), lag(facts), latency(facts), latency_by_time(facts))
     return tuple(each for each in found if each)
 
 
 def throughput(facts: Facts) -> Picture | None:
-    """What was acknowledged in each second, by group, and the outages."""
+    """Draw what each group acknowledged per second, and the times without an answer."""
     axis = facts.axis
     if axis is None or not facts.throughput:
         return None
@@ -99,7 +99,7 @@ def _hatch(sheet: Sheet, panel: Axes, axis: TimeAxis, unknown: Iterable[tuple[in
 
 
 def lag(facts: Facts) -> Picture | None:
-    """How far behind each follower was, by group."""
+    """Draw how far behind each follower was, with a panel for each group."""
     axis = facts.axis
     if axis is None or not facts.lag:
         return None
@@ -128,7 +128,7 @@ def lag(facts: Facts) -> Picture | None:
 
 
 def latency(facts: Facts) -> Picture | None:
-    """Which part of all writes waited how long, both scales stretched towards the worst."""
+    """Draw which share of all writes waited how long, on scales that show the worst in detail."""
     if not facts.waits:
         return None
 
@@ -154,7 +154,7 @@ def latency(facts: Facts) -> Picture | None:
 
 
 def latency_by_time(facts: Facts) -> Picture | None:
-    """The median and the 99th percentile by time, where there are enough minutes of it."""
+    """Draw the median and the 99th percentile of waits over time, if there are enough minutes."""
     axis, lines = facts.axis, facts.waits_by_time
     known = (sum(value is not None for _, value in line.points) for line in lines)
     if axis is None or max(known, default=0) < MINUTES_MIN:
@@ -176,7 +176,7 @@ def latency_by_time(facts: Facts) -> Picture | None:
 
 
 MINUTES_MIN = 3
-"""Below that a curve by minutes says nothing."""
+"""The least points of a curve of waits by minute; with fewer it is not drawn."""
 
 
 def _ranks(panel: Axes, waits: Waits, number: int) -> None:
@@ -189,7 +189,7 @@ def _ranks(panel: Axes, waits: Waits, number: int) -> None:
 
 
 def _nines(rank: float) -> float:
-    """0.9 -> 1, 0.99 -> 2: the places of a scale on which the worst is wide."""
+    """Return a rank's place on a scale that is wide for the worst: 1 for 0.9, 2 for 0.99."""
     return -math.log10(1 - rank)
 
 

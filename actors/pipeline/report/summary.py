@@ -31,7 +31,11 @@ VERSION: Final = 1
 
 
 def summary(facts: Facts, report: str) -> dict[str, Any]:
-    """See the module."""
+    """Return what the page says as a value for JSON.
+
+    Args:
+        report: the path of the page.
+    """
     axis = facts.axis
     return {
         "version": VERSION,
@@ -59,13 +63,15 @@ def summary(facts: Facts, report: str) -> dict[str, Any]:
 
 
 def _group(facts: Facts, group: str) -> dict[str, Any]:
-    """What the page tells of a group.
+    """Return what the page tells about a group, by key.
 
-    acknowledged (records or entries, see unit), mean_per_s, highest_per_s (of some seconds, as a
-    curve has them); writes and records whose answers were timed, null of a DLedger group, and
-    waits_ms until these by percentile and at worst; lag_worst by follower; of times
-    without an answer outages (somebody waited, a second or longer), pauses (likewise, shorter),
-    outage_worst_s (the longest of both) and silences (nobody is known to have waited).
+    `acknowledged`, `mean_per_s` and `highest_per_s` count records or entries, as `unit` says;
+    `highest_per_s` is the mean of some seconds, as in the curve. `writes` and `records` count
+    those whose answers were timed, and are null for a DLedger group; `waits_ms` has how long they
+    waited, by percentile and at worst. `lag_worst` is by follower. Times without an answer are
+    counted as `outages` (an append waited for a second or longer), `pauses` (it waited for less)
+    and `silences` (no append is known to have waited); `outage_worst_s` is the longest of the
+    first two kinds.
     """
     rates = [row for row in cells.rates(facts) if row["group"] == group]
     waits = {row["group"]: dict(row) for row in cells.waits(facts.waits)}.get(group, {})

@@ -14,11 +14,12 @@ import attrs
 
 US = 1_000_000
 STRETCHES_MAX = 12
-"""Stretches that are drawn; of the others, with fewer events, the page says how many there are."""
+"""The most stretches that are drawn, those with the most events. The page says how many events
+the others have."""
 IDLE_MIN_S = 60
-"""What is shorter is drawn to scale, for it may be an outage."""
+"""A shorter idle time is drawn to scale, as it may be an outage."""
 IDLE_SHARE = 0.05
-"""A share of all active time; what is shorter is drawn to scale as well."""
+"""An idle time that is shorter than this share of all active time is drawn to scale as well."""
 GAP_SHARE = 0.03
 """The width of a gap, as a share of all active time."""
 STEPS_S = (
@@ -26,12 +27,12 @@ STEPS_S = (
     *(60, 120, 300, 600, 900, 1800),
     *(3600, 7200, 10_800, 21_600, 43_200, 86_400),
 )
-"""Between two labels."""
+"""The seconds that may be between two labels."""
 
 
 @attrs.frozen(order=True)
 class Stretch:
-    """From one moment to another, in microseconds since 1970, with so many events in it."""
+    """A time from one moment to another, in microseconds since 1970, and how many events it has."""
 
     first_us: int
     last_us: int
@@ -40,7 +41,7 @@ class Stretch:
 
 @attrs.frozen
 class Tick:
-    """A label below a picture; `at` as `TimeAxis.at`."""
+    """A label below a picture, at a place as `TimeAxis.at` returns it."""
 
     at: float
     label: str
@@ -48,10 +49,11 @@ class Tick:
 
 @attrs.frozen
 class TimeAxis:
-    """Moments -> places.
+    """A scale from moments to places on the x axis, without long idle times.
 
     Attributes:
-        stretches: rising, whole seconds, apart from each other; at least one.
+        stretches: the times that are drawn, at least one, in rising order. They begin and end
+            with whole seconds and do not touch each other.
     """
 
     stretches: tuple[Stretch, ...]
@@ -66,7 +68,7 @@ class TimeAxis:
 
     @property
     def width_s(self) -> float:
-        """Places are 0 to this."""
+        """The highest place; the lowest is 0."""
         return self.active_s + self.gap_s * (len(self.stretches) - 1)
 
     @property
@@ -79,14 +81,14 @@ class TimeAxis:
         return tuple(found)
 
     def at(self, us: int) -> float | None:
-        """The place of a moment; None outside of all stretches."""
+        """Return the place of a moment, or None if it is outside of all stretches."""
         for start, each in zip(self.starts, self.stretches, strict=True):
             if each.first_us <= us <= each.last_us:
                 return start + (us - each.first_us) / US
         return None
 
     def spans(self, first_us: int, last_us: int) -> list[tuple[float, float]]:
-        """The places of an interval, one pair for each stretch that it touches."""
+        """Return where an interval begins and ends, as a pair for each stretch that it touches."""
         found = []
         for start, each in zip(self.starts, self.stretches, strict=True):
             low, high = max(first_us, each.first_us), min(last_us, each.last_us)
@@ -96,11 +98,11 @@ class TimeAxis:
         return found
 
     def bucket_s(self, buckets_max: int) -> int:
-        """The whole seconds of a bucket, so that all stretches have some `buckets_max`."""
+        """Return how many whole seconds a bucket has if all stretches have about `buckets_max`."""
         return max(1, -(-int(self.active_s) // buckets_max))
 
     def ticks(self, count_max: int) -> list[Tick]:
-        """Labels at round moments, `count_max` at most, and no two upon each other."""
+        """Return about `count_max` labels at round moments, none of which overlap."""
         apart = self.width_s / count_max
         step_s = next((step for step in STEPS_S if step >= apart), None)
         step_s = step_s or STEPS_S[-1] * -(-int(apart) // STEPS_S[-1])
@@ -117,7 +119,7 @@ class TimeAxis:
 
     @property
     def label(self) -> str:
-        """What stands below the labels."""
+        """The text below the labels."""
         first, last = self.stretches[0].first_us, self.stretches[-1].last_us
         days = [shown(us, "%Y-%m-%d") for us in (first, last)]
         day = days[0] if days[0] == days[1] else f"{days[0]} to {days[1]}"
@@ -126,7 +128,7 @@ class TimeAxis:
 
 
 def shown(us: int, form: str = "%Y-%m-%d %H:%M:%S") -> str:
-    """A moment for people, UTC; one that no calendar has as its number of seconds."""
+    """Return a moment in UTC as text, or its number of seconds if no calendar has such a date."""
     try:
         return datetime.fromtimestamp(us // US, UTC).strftime(form)
     except (ValueError, OverflowError, OSError):
@@ -134,10 +136,10 @@ def shown(us: int, form: str = "%Y-%m-%d %H:%M:%S") -> str:
 
 
 def time_axis(active: Iterable[Stretch]) -> tuple[TimeAxis, int]:
-    """The axis for intervals in which something ran, and the events that lie outside of it.
+    """Return the axis for intervals in which a node ran, and how many events are outside of it.
 
     Args:
-        active: in any order, overlapping or not; at least one.
+        active: the intervals, at least one. They can be in any order and overlap.
     """
     parts = sorted(_whole_seconds(each) for each in active)
     found = joined(parts, IDLE_MIN_S * US)
@@ -154,7 +156,11 @@ def _whole_seconds(stretch: Stretch) -> Stretch:
 
 
 def joined(parts: Sequence[Stretch], idle_us: int) -> list[Stretch]:
-    """Neighbours with no more than `idle_us` between them become one."""
+    """Return the parts, with neighbours joined that have at most `idle_us` between them.
+
+    Args:
+        parts: the parts, in rising order.
+    """
     found: list[Stretch] = []
     for each in parts:
         if found and each.first_us - found[-1].last_us <= idle_us:

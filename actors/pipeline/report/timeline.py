@@ -19,7 +19,7 @@ from actors.readable import counted
 ROW_PX = 26
 _LETTER_PX = 8
 _LEAST_PX = 1.5
-"""The least width of an interval, so that the shortest is seen."""
+"""The least width of an interval, so that the shortest one is visible."""
 
 
 @attrs.frozen
@@ -42,7 +42,8 @@ LOOKS: Final = {
     "fenced": Look(drawing.BAD, 0.84, "xxxx", filled=False),
     "alone": Look(drawing.BAD, 0.14),
 }
-"""By `gold.roles.ROLES`: what differs in colour differs in height or in lines, too."""
+"""The look of each of `gold.roles.ROLES`. Looks that differ in colour also differ in height or in
+their lines."""
 _ENDS: Final = {
     "killed": ("X", "killed"),
     "gave up": ("s", "gave up"),
@@ -59,7 +60,7 @@ _KEYS: Final = {
 
 
 def timeline(facts: Facts) -> Picture | None:
-    """See the module. None without any event."""
+    """Draw the timeline, or return None if there are no events."""
     axis = facts.axis
     if axis is None:
         return None

@@ -20,19 +20,20 @@ import attrs
 from actors.pipeline.report.facts import Boot, Line, MissingLog, RoleSpan
 
 GRACE_US: Final = 30_000_000
-"""Followers follow a leader that was killed for some seconds, and clocks differ."""
+"""The least microseconds of an unknown time. Followers keep following a killed leader for some
+seconds, and clocks differ."""
 Interval: TypeAlias = tuple[int, int]
-"""From one moment to another one, in microseconds since 1970."""
+"""The first and the last moment of a time, in microseconds since 1970."""
 
 
 def unknown_times(
     spans: Iterable[RoleSpan], boots: Iterable[Boot]
 ) -> dict[str, tuple[Interval, ...]]:
-    """By group, rising: when somebody followed a node of which there are no events.
+    """Return by group, in rising order, when a node followed a leader whose events are missing.
 
     Args:
         spans: the roles of all members.
-        boots: all of which there are events.
+        boots: all boots that have events.
     """
     logged = _logged(boots)
     unsaid: dict[str, list[Interval]] = {}
@@ -53,10 +54,11 @@ def unknown_times(
 
 
 def missing_logs(boots: Iterable[Boot], named: Mapping[str, Interval]) -> tuple[MissingLog, ...]:
-    """The nodes of which events are missing at the beginning or at the end, by name.
+    """Return the nodes whose logs lack events at the beginning or at the end, by name.
 
     Args:
-        named: when others named a node first and last.
+        boots: all boots that have events.
+        named: by node, when others named it first and last.
     """
     found = []
     logged = _logged(boots)
@@ -72,7 +74,7 @@ def missing_logs(boots: Iterable[Boot], named: Mapping[str, Interval]) -> tuple[
 
 
 def masked(line: Line, unknown: Sequence[Interval]) -> Line:
-    """A curve without what it has of these times: it is interrupted there."""
+    """Return a curve without its points in these times: it is interrupted there."""
     points = [each for each in line.points if not any(a <= each[0] < b for a, b in unknown)]
     if not points or not unknown:
         return attrs.evolve(line, points=tuple(points))
@@ -81,9 +83,9 @@ def masked(line: Line, unknown: Sequence[Interval]) -> Line:
 
 
 def _logged(boots: Iterable[Boot]) -> dict[str, list[Interval]]:
-    """By node, rising: the times of which its events tell, and GRACE_US behind each.
+    """Return by node, in rising order, the times that its events cover, each with GRACE_US more.
 
-    Between a boot and the next one the node did not run, which is known as well.
+    The time between a boot and the next one is covered as well: the node did not run.
     """
     by_node: dict[str, list[Boot]] = {}
     for boot in boots:
@@ -101,7 +103,7 @@ def _logged(boots: Iterable[Boot]) -> dict[str, list[Interval]]:
 
 
 def _merged(parts: Iterable[Interval]) -> list[Interval]:
-    """The same times, rising and apart from each other."""
+    """Return the same times in rising order, with those joined that touch each other."""
     found: list[Interval] = []
     for begin, end in sorted(parts):
         if found and begin <= found[-1][1]:
@@ -112,7 +114,7 @@ def _merged(parts: Iterable[Interval]) -> list[Interval]:
 
 
 def _without(part: Interval, others: Iterable[Interval]) -> list[Interval]:
-    """What of a time lies in none of the others."""
+    """Return the parts of a time that are in none of the others."""
     begin, end = part
     found: list[Interval] = []
     for first, last in _merged(others):
