@@ -1,6 +1,7 @@
 """What `triolog namesrv` does: one name server in a process of its own, until it is asked to stop.
 
-A user's mistake is one line on stderr and exit code 2; what ran and failed has exit code 1.
+Mistakes of the user are written to stderr, one line each, with exit code 2. A name server that ran
+and failed ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -47,10 +48,11 @@ Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration."""
 
 @attrs.frozen(kw_only=True)
 class Arguments:
-    """What the user asked for.
+    """The command line, parsed.
 
     Attributes:
-        data: the folder of its files, absolute.
+        host, port: where the name server listens.
+        data: the absolute path of the folder for its files.
     """
 
     host: str
@@ -59,7 +61,12 @@ class Arguments:
 
 
 def parse(argv: Sequence[str]) -> Arguments:
-    """Raises: ConfigError: a mistake; SystemExit after --help and --version."""
+    """Read the command line.
+
+    Raises:
+        ConfigError: the command line has a mistake.
+        SystemExit: after --help and --version.
+    """
     parser = Parser.of("namesrv", DESCRIPTION, EPILOG)
     parser.add_argument(
         "--listen",
@@ -95,9 +102,13 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def run_command_line(argv: Sequence[str] | None) -> int:
-    """Run it; returns the exit code. Args: argv: without the program's name; None: this process's.
+    """Run the command line and return the exit code.
 
-    Raises: SystemExit, after --help.
+    Args:
+        argv: the arguments without the program's name, or None for those of this process.
+
+    Raises:
+        SystemExit: after --help and --version.
     """
     words = sys.argv[1:] if argv is None else argv
     return with_output(partial(_run, words))
@@ -169,7 +180,7 @@ class _Run:
             await self._stopping.wait()
 
     async def obey_signals(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """The first signal is an ordered stop, the second hurries."""
+        """Stop the name server at the first signal, and hurry at each further one."""
         with trio.open_signal_receiver(*stop_signals()) as received:
             task_status.started()
             async for _ in received:

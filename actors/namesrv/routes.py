@@ -1,9 +1,9 @@
-"""Routes owns the tables of a name server: it carries out what its core decides.
+"""Routes owns the tables of a name server, and carries out what its core decides.
 
-Messages: Request (of the port), ConnectionEnded, Look; its feeder's. It asks and tells nobody. A
-restart forgets who has registered, as upstream's does: brokers register every 30 s; the KV table
-and the settings are in files, under upstream's names. While one of them is saved, what is about
-them waits, and routes and registrations do not.
+Messages: Request (from the port), ConnectionEnded and Look, and those of its feeder. It sends no
+messages to other actors. A restart forgets all registrations, as upstream's does: brokers register
+every 30 s. The KV table and the settings are in files with upstream's names. While one of them is
+saved, requests about them wait, but those about routes and registrations do not.
 
 However many topics a broker has that comes or goes, the loop is held for SLICE_TOPICS of them at
 most; other requests wait until all are done. Large registrations are read beside the loop.
@@ -56,7 +56,7 @@ from wire.errors import RemoteProtocolError
 LOCK_FILE: Final = "lock"
 _LOGGER: Final = logging.getLogger("triolog.namesrv")
 BEHIND_MAX: Final = 1024
-"""Requests that may wait for a change to be saved; further ones are answered as busy."""
+"""The most requests that may wait for a save; further ones are answered as busy."""
 EXPIRED: Final = "its broker was silent for too long"
 
 
@@ -69,18 +69,18 @@ class ConnectionEnded:
 
 @attrs.frozen
 class Look:
-    """Ask what the name server knows."""
+    """Ask for the name server's status."""
 
     reply_to: ReplyTo[NameServerStatus]
 
 
 @attrs.frozen(kw_only=True)
 class NameServerStatus:
-    """What a name server knows, in numbers.
+    """How much a name server knows.
 
     Attributes:
-        brokers: addresses that are registered.
-        topics: names.
+        brokers: how many addresses are registered.
+        topics: how many names of topics it knows.
     """
 
     brokers: int
@@ -89,11 +89,11 @@ class NameServerStatus:
 
 @attrs.frozen
 class _Scan:
-    """Timer: look for brokers that are silent.
+    """Timer: remove silent brokers.
 
     Attributes:
-        due_s: when. While the loop or the actor stands still it is late, and what has come since
-            may be unread: that is nobody's silence.
+        due_s: the time for which the timer was set. The message is late if the loop or the actor
+            was blocked; as requests since then may be unread, silence counts up to this time only.
     """
 
     due_s: float
@@ -101,7 +101,11 @@ class _Scan:
 
 @attrs.frozen
 class _Saved:
-    """What was to be saved is; or why it is not, as the effects of that."""
+    """The end of a save.
+
+    Attributes:
+        failed: the effects of a failed save, or None if the change is saved.
+    """
 
     failed: Effects | None
 
@@ -115,8 +119,8 @@ class Routes(Actor[_Inbox]):
     """See the module's text.
 
     Args:
-        place: where it listens, and its folder, which must be absolute.
-        run_beside: reads large registrations.
+        place: where the name server listens, and the absolute path of its folder.
+        run_beside: runs the decoding of large registrations in a thread.
         on_change: called with the new status after each change of it.
     """
 
@@ -154,7 +158,11 @@ class Routes(Actor[_Inbox]):
         self.ctx.emit(NameServerStarted(kv_count=sum(map(len, self._core.kv.values()))))
 
     def _open(self) -> None:
-        """Raises: ConfigError: the folder cannot be used, or holds what is no name server's."""
+        """Lock the folder and read its files.
+
+        Raises:
+            ConfigError: the folder cannot be used, or has files that are no name server's.
+        """
         folder = self.place.folder
         try:
             self.disk.mkdir(folder)
@@ -223,7 +231,7 @@ class Routes(Actor[_Inbox]):
             self._save_due.set()
 
     async def _saved(self, message: _Saved) -> None:
-        """Answer what was saved, and serve what has waited, up to the next change."""
+        """Answer the request whose save ended, and serve those that waited, up to the next save."""
         assert self._saving is not None
         (request, effects), self._saving = self._saving, None
         if message.failed is not None:
@@ -235,7 +243,7 @@ class Routes(Actor[_Inbox]):
             await self._serve(self._behind.popleft())
 
     async def _save_changes(self) -> None:
-        """Feeder: save what is `_saving`, while routes and registrations are served."""
+        """Save each change in `_saving`, as a feeder, while routes and registrations are served."""
         while True:
             await self._save_due.wait()
             self._save_due = trio.Event()
@@ -263,7 +271,7 @@ class Routes(Actor[_Inbox]):
         self._carry_out(effects)
 
     async def _save(self, change: Change) -> Effects | None:
-        """Returns: None, or the effects of a failure."""
+        """Save a file, and return None or the effects of a failure."""
         try:
             await self._files[change.file].replace_beside(lambda: change.data)
         except NoRoom as error:
@@ -276,7 +284,7 @@ class Routes(Actor[_Inbox]):
         self.ctx.self_ref.post(ConnectionEnded(channel.connection))
 
     def _carry_out(self, effects: Effects) -> None:
-        """What is left of effects once the answer is given."""
+        """Carry out the effects that follow the answer."""
         for connection in effects.close:
             channel = self._channels.get(connection)
             if channel is not None:

@@ -1,7 +1,7 @@
 """A name server's tree: `routes`, and the port in front of it.
 
-Rest_for_one: where the tables are lost, the port's connections end too, so that brokers notice
-and register again.
+Its strategy is rest_for_one: if `routes` is restarted and has lost its tables, the port is
+restarted as well, so that brokers notice and register again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from actors.remoting.server import ServerSettings, anybody, rpc_server
 from actors.runtime import ActorRef, ChildSpec, Registry, Strategy, SupervisorSpec
 
 CONNECTIONS_MAX: Final = 2048
-"""Brokers, clients and operators: each keeps one."""
+"""The most connections. Each broker, client and operator keeps one."""
 MEMORY_BYTES: Final = memory_bytes(CONNECTIONS_MAX)
 """The most that the connections can hold together."""
 ROUTES: Final = "routes"
@@ -30,13 +30,13 @@ ROUTES: Final = "routes"
 
 @attrs.frozen(kw_only=True)
 class NameServerSettings:
-    """What a name server is started with.
+    """The settings with which a name server is started.
 
     Attributes:
-        path: of its tree.
+        path: the path of its tree.
         host, port: where it listens.
-        where: for people: what sets the port.
-        folder: for its files, absolute.
+        where: the name of the option or key that sets the port, for people.
+        folder: the absolute path of the folder for its files.
         on_change: see `Routes`.
     """
 
@@ -49,7 +49,7 @@ class NameServerSettings:
 
 
 def name_server_tree(settings: NameServerSettings, env: Env, registry: Registry) -> SupervisorSpec:
-    """The specification of a whole name server."""
+    """Return the specification of a whole name server."""
     ref: ActorRef[Message] = registry.ref(f"{settings.path}/{ROUTES}")
     place = Place(host=settings.host, port=settings.port, folder=settings.folder)
     routes = partial(

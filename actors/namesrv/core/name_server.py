@@ -1,7 +1,8 @@
-"""A name server as a state machine: one request, ended connection or tick in, its effects out.
+"""A name server as a state machine, which returns the effects of each request, ended connection or
+tick.
 
-What is about all topics of a broker, which may have 290,000, yields after each SLICE_TOPICS, so
-that whoever runs it can let others have a turn; the next input comes when it has ended.
+Work on all topics of a broker, which may have 290,000, yields after each SLICE_TOPICS, so that the
+caller can give other tasks a turn. The next input must wait until it has ended.
 
 Source: apache/rocketmq, namesrv/processor/DefaultRequestProcessor.java and
 ClientRequestProcessor.java, 5.3.3; broker.md 1.3 and 2.
@@ -67,9 +68,10 @@ from wire.errors import RemoteProtocolError
 from wire.remoting.header import Header, read_fields, write_fields
 
 SCAN_S: Final = 5.0
-"""Between two looks for brokers that are silent. Upstream: scanNotActiveBrokerInterval."""
+"""The seconds between two searches for silent brokers. Upstream: scanNotActiveBrokerInterval."""
 READ_AT_ONCE_BYTES: Final = 64 << 10
-"""A registration with a larger body is long to read; with unknown keys one MiB takes 0.3 s."""
+"""A registration with a larger body is decoded in a thread: with unknown keys one MiB takes 0.3 s.
+"""
 
 OF_FILES: Final = frozenset(
     {
@@ -81,7 +83,7 @@ OF_FILES: Final = frozenset(
         RequestCode.GET_NAMESRV_CONFIG,
     }
 )
-"""Requests about what is in files: while a change of them is being saved they wait."""
+"""The requests about content of files. They wait while a change of a file is being saved."""
 
 KV: TypeAlias = Mapping[str, Mapping[str, str]]
 
@@ -92,8 +94,8 @@ class Asked:
 
     Attributes:
         connection: the number of the connection that it came on.
-        topics: what its body says, of a registration that was read beforehand, or why it could
-            not be read; None: it was not.
+        topics: the decoded body, or the error in it, of a registration that was decoded
+            beforehand; None for all other requests.
     """
 
     header: Header
@@ -103,14 +105,14 @@ class Asked:
 
     @property
     def is_long_to_read(self) -> bool:
-        """Whether `read_ahead` is worth a thread: it may take seconds."""
+        """Whether `read_ahead` is to run in a thread, as it may take seconds."""
         if self.header.code != RequestCode.REGISTER_BROKER:
             return False
         is_compressed = (self.header.ext_fields or {}).get("compressed", "false") != "false"
         return is_compressed or len(self.body) > READ_AT_ONCE_BYTES
 
     def read_ahead(self) -> Asked:
-        """The same registration, with `topics`."""
+        """Return the same registration with its body decoded into `topics`."""
         try:
             topics = _topics(self, read_fields(self.header, RegisterBroker))
         except RemoteProtocolError as error:
@@ -130,10 +132,12 @@ class Answer:
 
 @attrs.frozen(kw_only=True)
 class Change:
-    """Content that is to be on the disk before it counts: `NameServer.saved` makes it count.
+    """New content of a file, which takes effect with `NameServer.saved` once it is on the disk.
 
     Attributes:
-        file: its name in the data folder.
+        file: the name of the file in the data folder.
+        data: the content of the file.
+        kv, settings: the KV table and the settings after the change.
     """
 
     file: str
@@ -144,14 +148,15 @@ class Change:
 
 @attrs.frozen(kw_only=True)
 class Effects:
-    """What one input asks for, to be done in the order of the fields.
+    """The effects of one input, to be carried out in the order of the fields.
 
     Attributes:
-        save: if it cannot be saved, the answer is `not_saved` instead.
-        answer: None where nobody asked.
-        registered: a broker lives by the connection of the request: `ended` has to hear of its end.
-        close: connections of brokers that were silent for too long.
-        events: to emit.
+        save: the file to save. If that fails, the effects of `not_saved` replace these.
+        answer: the reply, or None if the input was no request.
+        registered: whether a broker has registered on the connection of the request, so that
+            `ended` has to be called when it ends.
+        close: the numbers of connections to close, as their brokers were silent for too long.
+        events: the events to emit.
     """
 
     save: Change | None = None
@@ -163,10 +168,10 @@ class Effects:
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """What a name server tells of where it is: shown by GET_NAMESRV_CONFIG.
+    """Where a name server runs, as GET_NAMESRV_CONFIG shows it.
 
     Attributes:
-        folder: where its files are; "" without any.
+        folder: the folder of its files, or "" if it has none.
     """
 
     host: str
@@ -184,7 +189,7 @@ class Place:
 
 @attrs.define
 class NameServer:
-    """Routes, KV table and settings of one name server; the first are forgotten by a restart."""
+    """Routes, KV table and settings of one name server. A restart forgets the routes."""
 
     _place: Place
     kv: KV = attrs.field(factory=dict, init=False)
@@ -225,9 +230,13 @@ class NameServer:
     # Inputs.
 
     def read_files(self, kv: bytes | None, config: bytes | None) -> None:
-        """Take in what an earlier run has saved; None: there is no such file.
+        """Restore the KV table and the settings from the files of an earlier run.
 
-        Raises: RemoteProtocolError: a file is not of its kind.
+        Args:
+            kv, config: the content of the two files, or None if there is no such file.
+
+        Raises:
+            RemoteProtocolError: a file cannot be decoded.
         """
         if kv is not None:
             self.kv = decode_kv_config(kv)
@@ -241,7 +250,11 @@ class NameServer:
             self._others = {key: found[key] for key in found if key not in known}
 
     def serve(self, asked: Asked, now_s: float) -> Steps[Effects]:
-        """A request came, at a time of a clock that never jumps."""
+        """Serve a request and return its effects.
+
+        Args:
+            now_s: the time in seconds, of a clock that never jumps.
+        """
         serve = self._served.get(asked.header.code)
         if serve is None:
             remark = f" request type {asked.header.code} not supported"
@@ -253,31 +266,32 @@ class NameServer:
             return _answer(code=ResponseCode.SYSTEM_ERROR, remark=str(error))
 
     def ended(self, connection: int) -> Steps[Effects]:
-        """A connection has ended."""
+        """Note that a connection has ended."""
         return Effects(events=tuple((yield from self.tables.ended(connection))))
 
     def tick(self, now_s: float) -> Steps[Effects]:
-        """Look for brokers that were silent for too long; every SCAN_S.
+        """Remove brokers that were silent for too long. To be called every SCAN_S.
 
         Args:
-            now_s: when it was due.
+            now_s: the time at which the call was due, in seconds.
         """
         left, connections = yield from self.tables.expire(now_s)
         return Effects(events=tuple(left), close=connections)
 
     def saved(self, change: Change) -> None:
-        """What `Effects.save` asked for is on the disk."""
+        """Note that the content of `Effects.save` is on the disk, which puts it into effect."""
         self.kv, self.settings = change.kv, change.settings
 
     def not_acting(self) -> tuple[str, ...]:
-        """Keys in the settings' file that an upstream name server would obey, and this one does
-        not: they are kept there.
+        """Return the keys in the settings' file that have no effect here.
+
+        An upstream name server would obey them, so they are kept in the file.
         """
         shown = {**settings.FIXED, **self._place.shown()}
         return tuple(key for key, value in sorted(self._others.items()) if shown.get(key) != value)
 
     def contents(self) -> tuple[Change, Change]:
-        """What is to be in the files, if they are not there."""
+        """Return the content with which missing files are to be created."""
         return self._kv_change(self.kv), self._settings_change(self.settings)
 
     # Brokers.
@@ -465,7 +479,7 @@ class NameServer:
 
 
 def not_saved(change: Change, reason: str) -> Effects:
-    """What follows where `Effects.save` failed: the old content stays, here and in the file."""
+    """Return the effects of a failed `Effects.save`: the old content stays in effect."""
     return Effects(
         answer=Answer(code=ResponseCode.SYSTEM_ERROR, remark=f"not saved: {reason}"),
         events=(events.NameServerNotSaved(file=change.file, reason=reason),),

@@ -3,9 +3,9 @@
 Source: apache/rocketmq, namesrv/kvconfig/KVConfigManager.java, common/namesrv/NamesrvConfig.java,
 common/Configuration.java, 5.3.3; broker.md 2.6.
 
-Differs from upstream: a setting that would not act is refused, and not stored, but kept where an
-upstream name server has stored it; GET_NAMESRV_CONFIG names what acts, or would surprise by not
-doing so.
+Differs from upstream: a setting that would have no effect is refused and not stored. One that an
+upstream name server has stored in the file is kept there. GET_NAMESRV_CONFIG names the settings
+that have an effect, and those of which an operator would expect one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wire.broker.routes import CONFIG_BLACK_LIST
 KV_FILE: Final = "kvConfig.json"
 CONFIG_FILE: Final = "namesrv.properties"
 KV_BYTES_MAX: Final = 4 << 20
-"""Of the file with the KV table: it is written whole at each change."""
+"""The most bytes of the file with the KV table, all of which are written at each change."""
 
 ORDER_MESSAGE_ENABLE: Final = "orderMessageEnable"
 RETURN_ORDER_TOPIC_CONFIG: Final = "returnOrderTopicConfigToBroker"
@@ -31,7 +31,7 @@ DEFAULTS: Final[Mapping[str, bool]] = {
     ORDER_MESSAGE_ENABLE: False,
     RETURN_ORDER_TOPIC_CONFIG: True,
 }
-"""Upstream's names and values."""
+"""The settings that can be changed, with upstream's names and defaults."""
 FIXED: Final[Mapping[str, str]] = {
     "clusterTest": "false",
     "configBlackList": ";".join(CONFIG_BLACK_LIST),
@@ -43,7 +43,7 @@ FIXED: Final[Mapping[str, str]] = {
     "serverChannelMaxIdleTimeSeconds": "120",
     "supportActingMaster": "false",
 }
-"""What is shown, and is so for good."""
+"""Settings that are shown and cannot be changed."""
 
 
 @attrs.frozen
@@ -55,10 +55,12 @@ class Refusal:
 def changed(
     settings: Mapping[str, bool], asked: Mapping[str, str], *, fixed: Mapping[str, str]
 ) -> dict[str, bool] | Refusal:
-    """The settings once `asked` has been carried out, whole or not at all.
+    """Return the settings after a change, or a refusal of the whole change.
 
     Args:
-        fixed: what else is shown, which may be sent back as it is.
+        settings: the present settings.
+        asked: the new values by key.
+        fixed: the other settings that are shown. A change may name them with their present values.
     """
     found = dict(settings)
     for key, value in asked.items():
@@ -76,5 +78,5 @@ def changed(
 
 
 def shown(settings: Mapping[str, bool]) -> dict[str, str]:
-    """Settings as text."""
+    """Return the settings as text."""
     return {key: "true" if value else "false" for key, value in settings.items()}

@@ -1,4 +1,4 @@
-"""Which brokers there are, and what topics they have: what routes are made of.
+"""The registered brokers and their topics, of which routes are made.
 
 Source: apache/rocketmq, namesrv/routeinfo/RouteInfoManager.java, 5.3.3; broker.md 2.1 to 2.6.
 
@@ -7,16 +7,17 @@ Differs from upstream:
   of both, which differ once an address is registered under a second name, a name in a second
   cluster, or an id by a second address: then an address stays in routes for ever.
 - The end of a connection removes every address that was last registered on it; upstream the first.
-- What is refused or ignored changes nothing. Upstream has already removed the address's other id.
-- A name belongs to one cluster. A broker of another cluster that comes with it is refused, where
-  upstream mixes the addresses of both.
+- A registration that is refused or ignored changes nothing. Upstream has already removed the
+  address's other id.
+- A name belongs to one cluster. A broker of another cluster that registers with it is refused,
+  where upstream mixes the addresses of both.
 - An id below 0, which is a DLedger member without a role, never writes topics. Upstream's lets it,
   and with an acting master all topics turn read-only (I#7600, I#7626).
-- To give back the write permission keeps a topic's other bits; upstream sets 6.
+- Giving back the write permission keeps the other bits of a topic's permissions; upstream sets 6.
 - There is a bound for brokers, for topics of brokers and for their names: a registration above it
   is refused.
-- No acting masters and no static topics: nothing but `enable_acting_master`'s effect on permissions
-  is kept of them.
+- There are no acting masters and no static topics. Of them only the effect of
+  `enable_acting_master` on permissions is kept.
 """
 
 from __future__ import annotations
@@ -40,24 +41,25 @@ from wire.broker.routes import BrokerData, QueueData
 from wire.broker.topics import PERM_WRITE, DataVersion, TopicTable
 
 BROKERS_MAX: Final = 10_000
-"""Addresses that may be registered."""
+"""The most addresses that may be registered."""
 QUEUE_DATA_MAX: Final = 1_000_000
-"""Topics, each counted once for each broker name that has it; some 300 bytes each, and names."""
+"""The most topics, counted once for each broker name that has them. Each takes some 300 bytes and
+its name."""
 NAME_CHARS_MAX: Final = 512
-"""Of a topic, and of each text that a broker says of itself. Upstream's longest topic is that of a
-group's second attempts, of some 400.
+"""The most characters of a topic's name, and of each text in a registration. Upstream's longest
+name is that of a group's retry topic, with some 400.
 """
 TOPIC_CHARS_MAX: Final = 128 << 20
-"""Of the names of those topics together."""
+"""The most characters of the names of all topics, counted like QUEUE_DATA_MAX."""
 SLICE_TOPICS: Final = 4096
-"""How many topics are handled between two turns of other tasks: some 4 ms; 25 ms where a dictionary
-of 290,000 grows."""
+"""How many topics are handled between two turns of other tasks. That takes some 4 ms, and 25 ms
+while a dictionary of 290,000 grows."""
 FAILED: Final = "register broker failed"
-"""Upstream's answer to a first registration with one topic."""
+"""Upstream's answer to a broker whose first registration has only one topic."""
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
-"""Work that yields after each SLICE_TOPICS topics; nobody may look at the tables before its end."""
+"""Work that yields after each SLICE_TOPICS topics. The tables must not be used before its end."""
 Event: TypeAlias = (
     events.BrokerRegistered
     | events.BrokerLeft
@@ -66,7 +68,7 @@ Event: TypeAlias = (
     | events.NameServerNotSaved
 )
 Key: TypeAlias = tuple[str, str]
-"""Cluster and address of a broker."""
+"""The cluster and the address of a broker."""
 
 
 @attrs.frozen(kw_only=True)
@@ -74,11 +76,11 @@ class Live:
     """A registration.
 
     Attributes:
-        broker, broker_id: under which name and id the address is in routes.
-        last_s: when it was made or renewed.
-        timeout_s: how long it lives from then on.
-        version: of the broker's topics, without what is not known of it.
-        connection: the one that the last registration came on.
+        broker, broker_id: the name and the id that the address has in routes.
+        last_s: when the registration was made or renewed, in seconds.
+        timeout_s: how many seconds it lives from then on.
+        version: the version of the broker's topics, without its unknown keys.
+        connection: the number of the connection of the last registration.
     """
 
     broker: str
@@ -92,12 +94,12 @@ class Live:
 
 @attrs.frozen(kw_only=True)
 class Registered:
-    """What came of a registration.
+    """The outcome of a registration.
 
     Attributes:
-        refused: why it failed; "" if it did not.
-        master: the living master of a slave that registered.
-        events: to emit.
+        refused: why it failed, or "" if it did not.
+        master: the registered master of the group, if a slave has registered.
+        events: the events to emit.
     """
 
     refused: str = ""
@@ -107,7 +109,7 @@ class Registered:
 
 @attrs.define
 class Broker:
-    """The brokers of one name: addresses by id."""
+    """The brokers of one name, with their addresses by id."""
 
     cluster: str
     name: str
@@ -130,8 +132,8 @@ class Broker:
 class Tables:
     """Brokers by name, topics by name and broker, registrations by cluster and address.
 
-    Every address of `brokers` has a registration that names it, and the other way round; every
-    broker of `topics` is in `brokers`.
+    Every address in `brokers` has a registration, and every registration has its address in
+    `brokers`. Every broker in `topics` is in `brokers`.
     """
 
     brokers: dict[str, Broker] = attrs.field(factory=dict, init=False)
@@ -145,7 +147,14 @@ class Tables:
     def register(
         self, said: RegisterBroker, table: TopicTable, connection: int, now_s: float
     ) -> Steps[Registered]:
-        """A broker says who it is and what topics it has, on that connection."""
+        """Register a broker with its topics, or refuse that.
+
+        Args:
+            said: the fields of the request.
+            table: the topics in the request.
+            connection: the number of the request's connection.
+            now_s: the time in seconds.
+        """
         refused = yield from self._refusal(said, table)
         if refused or self._is_outdated(said, table):
             return _refusing(said, refused)
@@ -193,7 +202,7 @@ class Tables:
         return ""
 
     def _is_outdated(self, said: RegisterBroker, table: TopicTable) -> bool:
-        """Whether another address holds this id with a later state."""
+        """Return whether another address has this id with a later state version."""
         broker = self.brokers.get(said.broker_name)
         holder = None if broker is None else broker.addresses.get(said.broker_id)
         if broker is None or holder in (None, said.broker_addr):
@@ -202,7 +211,11 @@ class Tables:
         return held > (table.data_version.state_version or 0)
 
     def _make_way(self, said: RegisterBroker, known: Live | None) -> Steps[list[Event]]:
-        """Remove what the address was registered as so far, and who has its id."""
+        """Remove other registrations of the address, and the address that has its id.
+
+        Returns:
+            The events about removed brokers.
+        """
         name, address = said.broker_name, said.broker_addr
         now = f"is now {said.cluster_name} {name} {said.broker_id}"
         if known is not None and known.broker != name:
@@ -226,7 +239,11 @@ class Tables:
     def _write_topics(
         self, broker: Broker, said: RegisterBroker, table: TopicTable, *, everything: bool
     ) -> Steps[int]:
-        """Returns: how many changed."""
+        """Take over a broker's topics, and return how many changed.
+
+        Args:
+            everything: whether topics that the broker name has already are written as well.
+        """
         slaves = [each for each in broker.addresses if each > MASTER_ID]
         is_master = said.broker_id == MASTER_ID
         is_prime = (
@@ -256,9 +273,10 @@ class Tables:
         return changed
 
     def put_queues(self, topic: str, queues: QueueData) -> bool:
-        """Have these queues in the topic's routes, if their broker is known and there is room.
+        """Put these queues into the topic's routes, if their broker is known and there is room.
 
-        Returns: whether that changed anything.
+        Returns:
+            Whether that changed anything.
         """
         if queues.broker_name not in self.brokers:
             return False
@@ -284,7 +302,7 @@ class Tables:
         return MasterOfGroup(ha_server_addr=live.ha_address, master_addr=address)
 
     def renew(self, said: BrokerAddress, now_s: float) -> Live | None:
-        """A broker says that it lives. Returns: its registration, if there is one."""
+        """Renew a broker's registration, and return it if there is one."""
         key = (said.cluster_name, said.broker_addr)
         live = self.live.get(key)
         if live is not None:
@@ -294,7 +312,10 @@ class Tables:
     # Going.
 
     def remove(self, key: Key, reason: str) -> Steps[list[Event]]:
-        """An address is gone. With the last one of its name go the name and its topics."""
+        """Remove a registration, and return the events.
+
+        If the name has no other address left, the name and its topics are removed as well.
+        """
         live = self.live.pop(key, None)
         if live is None:
             return []
@@ -308,7 +329,7 @@ class Tables:
         return [_left(broker, live.broker_id, key[1], reason)]
 
     def unregister(self, said: BrokerAddress) -> Steps[list[Event]]:
-        """Remove a broker that says that it stops, and return the events."""
+        """Remove a broker that announces its stop, and return the events."""
         key = (said.cluster_name, said.broker_addr)
         live = self.live.get(key)
         if live is None or said.broker_name not in ("", live.broker):
@@ -316,12 +337,16 @@ class Tables:
         return (yield from self.remove(key, "unregistered"))
 
     def ended(self, connection: int) -> Steps[list[Event]]:
-        """A connection has ended: so have the registrations that last came on it."""
+        """Remove the registrations that last came on a connection which has ended."""
         gone = [key for key, live in self.live.items() if live.connection == connection]
         return (yield from self._remove_all(gone, "connection ended"))
 
     def expire(self, now_s: float) -> Steps[tuple[list[Event], tuple[int, ...]]]:
-        """Remove who was silent for too long. Returns: events, and whose connections to close."""
+        """Remove brokers that were silent for too long.
+
+        Returns:
+            The events, and the numbers of the connections to close.
+        """
         gone = [key for key, live in self.live.items() if live.last_s + live.timeout_s < now_s]
         connections = dict.fromkeys(self.live[key].connection for key in gone)
         left = yield from self._remove_all(gone, "expired")
@@ -340,7 +365,7 @@ class Tables:
             yield from _turn(some)
 
     def _having(self, broker: str) -> Steps[list[str]]:
-        """The names of a broker's topics."""
+        """Return the names of a broker's topics."""
         found: list[str] = []
         for some in _slices(self.topics.items()):
             found += [name for name, table in some if broker in table]
@@ -348,7 +373,7 @@ class Tables:
         return found
 
     def delete_topic(self, topic: str, cluster: str) -> None:
-        """Remove a topic from all routes, or from those of one cluster."""
+        """Remove a topic from the routes of a cluster, or from all if `cluster` is ""."""
         named = tuple(self.topics.get(topic, ()))
         brokers = (each for each in named if not cluster or self.brokers[each].cluster == cluster)
         self._drop(topic, tuple(brokers))
@@ -362,7 +387,7 @@ class Tables:
             del self.topics[topic]
 
     def change_permissions(self, broker: str, change: Callable[[int], int]) -> Steps[int]:
-        """Change the permissions of a broker's topics. Returns: how many topics it has."""
+        """Change the permissions of a broker's topics, and return how many topics it has."""
         names = yield from self._having(broker)
         for some in _slices(names):
             for name in some:
@@ -375,33 +400,33 @@ class Tables:
     # Looking.
 
     def clusters(self) -> dict[str, tuple[str, ...]]:
-        """The names of brokers in each cluster, sorted."""
+        """Return the broker names of each cluster, sorted."""
         found: dict[str, list[str]] = {}
         for name in sorted(self.brokers):
             found.setdefault(self.brokers[name].cluster, []).append(name)
         return {cluster: tuple(found[cluster]) for cluster in sorted(found)}
 
     def topics_of(self, cluster: str) -> tuple[str, ...]:
-        """The topics that a cluster's brokers have."""
+        """Return the topics that a cluster's brokers have."""
         names = {name for name, each in self.brokers.items() if each.cluster == cluster}
         return tuple(topic for topic, table in self.topics.items() if names & table.keys())
 
 
 def _slices(rows: Iterable[T]) -> Iterator[tuple[T, ...]]:
-    """Of SLICE_TOPICS each."""
+    """Yield the rows in tuples of SLICE_TOPICS, of which the last may be shorter."""
     left = iter(rows)
     while some := tuple(islice(left, SLICE_TOPICS)):
         yield some
 
 
 def _turn(done: Sized) -> Steps[None]:
-    """Let others have a turn after a whole slice."""
+    """Yield after a whole slice, to give other tasks a turn."""
     if len(done) == SLICE_TOPICS:
         yield
 
 
 def is_too_long(*texts: str | None) -> bool:
-    """Whether a text has more than NAME_CHARS_MAX characters."""
+    """Return whether a text has more than NAME_CHARS_MAX characters."""
     return any(text is not None and len(text) > NAME_CHARS_MAX for text in texts)
 
 
