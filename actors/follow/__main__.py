@@ -9,7 +9,7 @@ from actors.own_process import quiet_imports, reset_inherited
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line and return the exit code."""
     with quiet_imports():
         from actors.follow.command_line import run_command_line
     return run_command_line(argv)

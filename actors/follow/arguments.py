@@ -18,7 +18,7 @@ from actors.ha.client_feeder import RATE_BYTES_PER_S_MIN
 from actors.metadata.slave_sync import VIP_BELOW
 
 COPIES_MAX = 16
-"""Each has files, and a disk's bandwidth, of its own; more are better served by more processes."""
+"""The most copies in one process. For more, run several processes."""
 WAIT_S = 60.0
 SECONDS_MAX = 86_400.0
 DESCRIPTION = """\
@@ -40,14 +40,17 @@ Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration."""
 
 @attrs.frozen(kw_only=True)
 class Follow:
-    """What the user asked for.
+    """The command line, parsed.
 
     Attributes:
-        copies: the masters, each with the absolute path of its folder.
-        metadata: for each of them where the broker listens; None: its metadata is not copied.
-        once: end with what the master had.
-        wait_s: with `once`, how long a master may not be reached.
-        bytes_per_s: a limit for each copy; None: no limit.
+        copies: the HA addresses of the masters, each with the absolute path of its copy's folder.
+        metadata: for each master the address of its broker, or None not to copy the metadata.
+        shape: the sizes of the copies' files.
+        passive: whether the copies report no progress that could satisfy a SYNC_MASTER.
+        once: whether to end when a copy has all that its master had at the start.
+        wait_s: with `once`, for how many seconds a master may be unreachable.
+        bytes_per_s: the most bytes per second for each copy, or None for no limit.
+        json: whether to print JSON.
     """
 
     copies: tuple[tuple[Address, str], ...]
@@ -63,7 +66,9 @@ class Follow:
 def parse(argv: Sequence[str]) -> Follow:
     """Read the command line.
 
-    Raises: ConfigError: one line; the user's fault. SystemExit: after --help.
+    Raises:
+        ConfigError: the command line has a mistake.
+        SystemExit: after --help.
     """
     parser = Parser.of("follow", DESCRIPTION, EPILOG)
     add = parser.add_argument
@@ -125,7 +130,11 @@ def parse(argv: Sequence[str]) -> Follow:
 
 
 def _copies(masters: Sequence[str], folders: Sequence[str]) -> tuple[tuple[Address, str], ...]:
-    """Raises: ConfigError."""
+    """Return the masters, each with the absolute path of its copy's folder.
+
+    Raises:
+        ConfigError: an address or a folder is wrong, or there are too many or too few.
+    """
     if len(masters) != len(folders):
         raise ConfigError(
             f"--into: expected one for each of {len(masters)} masters, found {len(folders)}"
@@ -145,7 +154,11 @@ def _copies(masters: Sequence[str], folders: Sequence[str]) -> tuple[tuple[Addre
 
 
 def _metadata(texts: Sequence[str], count: int) -> tuple[Address | None, ...]:
-    """Raises: ConfigError."""
+    """Return the address of each master's broker, or None for all of them.
+
+    Raises:
+        ConfigError: an address is wrong, or there are too many or too few.
+    """
     if not texts:
         return (None,) * count
     if len(texts) != count:

@@ -1,8 +1,9 @@
 """What `triolog follow HOST:HA_PORT --into DIR` does.
 
-Each copy has its tree and its folder; one that ends takes no other with it. The first Ctrl-C or
-SIGTERM is an ordered stop, the second hurries. A terminal's last rows show how the copies stand;
-otherwise there is a line when a copy's state changes, and every LINE_S while it catches up.
+Each copy has its tree and its folder; when one ends, the others go on. The first Ctrl-C or SIGTERM
+is an ordered stop, and the second hurries it. On a terminal, the last rows show the status of the
+copies. Otherwise a line is printed when a copy's state changes, and every LINE_S while it catches
+up.
 """
 
 from __future__ import annotations
@@ -53,12 +54,13 @@ LOOK_S = 0.5
 LINE_S = 10.0
 DERIVE_S = 60.0
 SILENT_S = 20.0
-"""A connected master says something within so much; a stock one ends such connections, too."""
+"""The seconds without any bytes after which a connected master counts as unreachable. A stock
+master ends a silent connection after the same time."""
 SILENT = "the master says nothing"
 
 
 def run_command_line(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line and return the exit code."""
     words = sys.argv[1:] if argv is None else argv
     with naming("FILE"):
         return with_output(partial(_main, words))
@@ -78,7 +80,7 @@ def _main(argv: Sequence[str]) -> int:
 
 
 def _explain(error: Exception) -> int:
-    """One line for each problem."""
+    """Print one line for each problem, and return the exit code."""
     if isinstance(error, OutputFailed):
         raise error
     if not isinstance(error, ConfigError):
@@ -90,7 +92,7 @@ def _explain(error: Exception) -> int:
 
 
 async def run(follow: Follow) -> int:
-    """Run all copies until each has ended. Returns: the exit code."""
+    """Run all copies until each has ended, and return the exit code."""
     env, screen = real_env(), Screen(follow)
     runs = [
         Run(follow, master, folder, metadata, env, screen)
@@ -124,8 +126,9 @@ class Run:
     """One copy, from its start to its end.
 
     Attributes:
-        code: its exit code, once it has ended.
-        target: with `--once`, the offset that ends it; None before the master's end was seen.
+        code: the exit code, once the copy has ended.
+        target: with `--once`, the offset at which the copy ends, or None before the master's end
+            is known.
     """
 
     follow: Follow
@@ -141,7 +144,7 @@ class Run:
     _copy: Copy | None = None  # while it runs
 
     def end(self) -> None:
-        """End it in order; the second time, at once."""
+        """Stop the copy in order, and at a second call at once."""
         if self._copy is None:
             self._scope.cancel()  # it is being opened, or has ended
         elif self._stop.is_set():
@@ -150,7 +153,7 @@ class Run:
         self._stop.set()
 
     async def run(self) -> None:
-        """Run it, and set `code`."""
+        """Run the copy, and set `code`."""
         with self._scope:
             try:
                 code = await self._run()
@@ -180,9 +183,9 @@ class Run:
             return await self._watch(copy, was_empty=taken.was_empty)
 
     async def _watch(self, copy: Copy, *, was_empty: bool) -> int:
-        """Look at a copy until it ends, or is to end. Returns: the exit code.
+        """Watch a copy until it ends or is to end, and return the exit code.
 
-        A master that takes connections and says nothing is away, too.
+        A master that takes connections and sends nothing counts as unreachable as well.
         """
         away_s, before = trio.current_time(), None
         while True:
@@ -226,10 +229,10 @@ class Run:
                 await self._stop.wait()
 
     async def _derive(self, copy: Copy, status: CopyStatus | None) -> None:
-        """Wait until the queues have what the log has, at most DERIVE_S.
+        """Wait until the queues have all units of the log, at most DERIVE_S.
 
-        A broker that is started on the copy derives only what lies behind the furthest unit of all
-        queues, and after a kill the others are filled again from further back.
+        A broker that is started on the copy derives only units behind the furthest one of all
+        queues. Queues that lack earlier ones, as they can after a kill, would never get them.
         """
         wanted = 0 if status is None else status.good
         with trio.move_on_after(DERIVE_S):
@@ -238,9 +241,9 @@ class Run:
                 status = await copy.status()
 
     def _has_all(self, status: CopyStatus | None) -> bool:
-        """Whether the copy has what the master had when its end was first seen.
+        """Return whether the copy has all that the master had when its end was first seen.
 
-        An empty one may have nothing, see `nothing_text`.
+        An empty copy may have nothing, see `nothing_text`.
         """
         if status is None:
             return False
@@ -268,10 +271,10 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 @attrs.define
 class Screen:
-    """Where it is said how the copies stand.
+    """Where the status of the copies is shown: the last rows of a terminal, or lines.
 
     Attributes:
-        shown: by folder, the line about a copy.
+        shown: the line about each copy, by its folder.
     """
 
     follow: Follow
@@ -284,12 +287,16 @@ class Screen:
         return not self.follow.json and os.isatty(OUTPUT)
 
     def note(self, text: str) -> None:
-        """Say what happens once."""
+        """Print a message above the status."""
         self.clear()
         complain(f"triolog: {text}")
 
     def show(self, run: Run, status: CopyStatus | None, now_ms: int, *, ends: bool = False) -> None:
-        """Say how a copy stands, if there is something new, or it ends."""
+        """Show the status of a copy.
+
+        Without a terminal, a line is printed only if the state changed, every LINE_S while the copy
+        is not yet following, or if `ends` is true.
+        """
         line = line_of(status, now_ms)
         name = f"{os.path.basename(run.folder)}: " if len(self.follow.copies) > 1 else ""
         self.shown[run.folder] = name + line
@@ -316,7 +323,7 @@ class Screen:
         self._rows = len(rows)
 
     def clear(self) -> None:
-        """Take what was drawn away."""
+        """Remove the drawn status from the terminal."""
         if self._rows:
             up = f"\x1b[{self._rows - 1}A" if self._rows > 1 else ""
             sys.stdout.write(f"\r{up}\x1b[J")

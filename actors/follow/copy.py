@@ -1,4 +1,4 @@
-"""One copy: the tree of a group's slave, without a cluster file, and how it stands.
+"""One copy: the tree of a group's slave, without a cluster file, and its status.
 
     async with open_copy(disk, env, folder, master, rules) as copy:
         status = await copy.status()
@@ -43,40 +43,41 @@ from actors.version import VERSION
 
 STATUS_TIMEOUT_S: Final = 5.0
 FOLLOWS_WITHIN_BYTES: Final = 8 << 20
-"""A copy follows while the master's end was seen within so many bytes: before it catches up."""
+"""The most bytes between a copy and the master's end at which the copy counts as following."""
 NEEDED: Final = (kinds.TOPICS, kinds.CONSUMER_OFFSETS, kinds.GROUPS)
 """The metadata that every broker has."""
 BROKER_QUESTION: Final = slave_sync.BROKER_QUESTION
 ROUND_END: Final = slave_sync.ROUND_QUESTION
-"""A round of questions for the metadata begins and ends with this one."""
+"""The question with which a round of questions for the metadata begins and ends."""
 FINAL: Final = (Lost.FOREIGN_LOG, Lost.UNALIGNED, Lost.BAD_RECORD)
-"""What no further attempt would mend."""
+"""The reasons for a lost connection after which another attempt would fail as well."""
 
 
 @attrs.frozen(kw_only=True)
 class CopyStatus:
-    """How a copy stands. Offsets are of the log, in bytes.
+    """The status of a copy. Offsets are of the log, in bytes.
 
     Attributes:
-        begin, end, synced: its log.
-        verified: up to here the records' CRCs were checked, since the start; None: none yet.
-        reported: the last report to the master, on this connection; None: none yet.
-        master_end: where the master's log ended when that showed last; None: not on this
-            connection.
-        nothing_sent: the master's log ends where it began to send it on this connection.
-        connected: to the master.
-        bytes_per_s: received in the last full second.
-        received: bytes on this connection, heartbeats included; 0: the master has said nothing.
-        last_store_ms: when the master stored the newest checked record, by its own clock; 0: there
-            is none.
-        error: why the last connection ended, for people; "": none has.
-        final: the same, if the copy cannot go on by itself.
-        no_room: what lacks room, for people; "": nothing.
-        dispatched: up to here queues and index are derived.
-        metadata: why the broker's metadata is not copied as it should be, for people; "": it is;
-            None: it was not asked for.
-        another: why the broker that is asked for it is another one than the master, and what to do,
-            for people; "": it is not known to be.
+        begin, end, synced: where the copy's log begins and ends, and up to where it is synced.
+        verified: up to where the CRCs of records were checked since the start, or None if none
+            was.
+        reported: the offset last reported to the master on this connection, or None.
+        master_end: where the master's log ended when this was known last on this connection, or
+            None.
+        nothing_sent: whether the master's log ends where it began to send on this connection.
+        connected: whether there is a connection to the master.
+        bytes_per_s: how many bytes were received in the last full second.
+        received: how many bytes were received on this connection, with heartbeats.
+        last_store_ms: when the master stored the newest checked record, by the master's clock in
+            milliseconds since 1970; 0 if there is no such record.
+        error: why the last connection ended, for people; "" if none has ended.
+        final: the same as a value, if the copy cannot go on by itself; otherwise None.
+        no_room: what lacks room, for people; "" if nothing does.
+        dispatched: up to where queues and index are derived.
+        metadata: why the broker's metadata is not copied completely, for people; "" if it is, and
+            None if it was not to be copied.
+        another: why the broker whose metadata is asked for is another one than the master, and what
+            to do, for people; "" if that is not known.
         unwritten: whether some of the metadata is not in its files yet.
     """
 
@@ -101,23 +102,23 @@ class CopyStatus:
 
     @property
     def good(self) -> int:
-        """Up to here the copy is on the disk, and its records were checked."""
+        """The offset up to which the copy is synced and its records were checked."""
         return min(self.synced, self.begin if self.verified is None else self.verified)
 
     def moved(self, before: CopyStatus | None) -> bool:
-        """Whether anything came, or more is good, since it stood as `before`."""
+        """Return whether bytes were received, or `good` rose, since the status `before`."""
         had = (0, 0) if before is None else (before.received, before.good)
         return self.received > had[0] or self.good > had[1]
 
     @property
     def follows(self) -> bool:
-        """Whether it has come to the master's end, and has kept up since."""
+        """Whether the copy has reached the master's end, and has kept up since."""
         at = self.master_end
         return self.connected and at is not None and self.end < at + FOLLOWS_WITHIN_BYTES
 
     @property
     def lag(self) -> int | None:
-        """Bytes that the master is known to have and that are not good here yet; None: unknown."""
+        """How many bytes of the master's log are not `good` here yet, or None if unknown."""
         return max(0, self.master_end - self.good) if self.master_end is not None else None
 
 
@@ -126,7 +127,7 @@ class Copy:
     """A running copy; use `open_copy` to make one.
 
     Attributes:
-        metadata: the broker's metadata, as far as it is copied; None: it is not.
+        metadata: the copied metadata of the broker, or None if it is not to be copied.
     """
 
     system: System
@@ -138,7 +139,7 @@ class Copy:
         return GroupPaths(f"/{NODE}/{GROUP}")
 
     async def status(self) -> CopyStatus | None:
-        """How it stands; None while a part of it is being restarted."""
+        """Return the status of the copy, or None while a part of its tree is being restarted."""
         state: Any = self.system.ref(self.paths.connection_state)
         store: Any = self.system.ref(self.paths.store)
         dispatcher: Any = self.system.ref(self.paths.dispatcher)
@@ -170,7 +171,10 @@ class Copy:
         )
 
     async def _unwritten(self) -> dict[str, str]:
-        """What was taken and is not in its file yet: why not, for people; "": it will be soon."""
+        """Return the metadata files that lack changes, each with the reason for people.
+
+        The reason is "" if the file is about to be written.
+        """
         keeper: Any = self.system.ref(self.paths.metadata)
         try:
             found = await keeper.ask(
@@ -183,7 +187,11 @@ class Copy:
         return {file: why and f"{file}: {why}" for file, why in found.reasons.items()}
 
     def _not_taken(self) -> str | None:
-        """Why the broker's metadata was not all taken once; "": it was; None: nobody asked."""
+        """Return why the broker's metadata was never copied completely, for people.
+
+        Returns:
+            "" if it was, and None if it was not to be copied.
+        """
         if self.metadata is None:
             return None
         asked = self.metadata.asked
@@ -230,13 +238,17 @@ def _status(ha: HaStatus, held: LogRange, derived: Dispatched) -> CopyStatus:
 async def open_copy(
     env: Env, folder: CopyFolder, master: Address, rules: CopyRules
 ) -> AsyncIterator[Copy]:
-    """Run a copy for the length of the block; leaving it is an ordered stop. Closes `folder`.
+    """Run a copy for the length of the block, and close `folder` in the end.
+
+    The end of the block stops the copy in order.
 
     Args:
         master: the HA address of a stock broker.
 
-    Raises: on entry: ConfigError: the files are of other sizes. CorruptLog: damage below what was
-        synced. An ExceptionGroup, if the copy fails.
+    Raises:
+        ConfigError: on entry, if the files have other sizes.
+        CorruptLog: on entry, if bytes that were synced are damaged.
+        ExceptionGroup: the copy failed.
     """
     with closing(folder):
         sink = EventSink(

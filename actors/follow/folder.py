@@ -1,16 +1,16 @@
-"""The folder of a copy: a broker's store root, and in it `follow/`, which is ours.
+"""The folder of a copy: a broker's store root, with `follow/` for the copy's own files.
 
 | Name | What it is |
 |---|---|
 | `commitlog/`, `consumequeue/`, `index/`, `checkpoint`, `abort`, `lock` | as a broker's |
-| `synced`, `dispatched`, `digests/` and others | as of any store of ours, see `storage.layout` |
-| `follow/identity.json` | how often the copy was started, and what its files are like |
-| `follow/broker.json` | the brokerName of whose metadata is in `config/` |
+| `synced`, `dispatched`, `digests/` and others | as in a Python node, see `storage.layout` |
+| `follow/identity.json` | how often the copy was started, and the properties of its files |
+| `follow/broker.json` | the brokerName of the broker whose metadata is in `config/` |
 | `follow/events/` | its event log, as a node's |
 
-A folder becomes a copy if nothing is in it, or a broker's store alone: a copy of the master's that
-somebody put there, with which the copy begins where a stock master would not send it. Whether that
-is the master's log is found out before anything of it counts, see `ha.log_judge`.
+A folder can become a copy if it is empty or has nothing but a broker's store. The latter is for a
+copy of the master's store with all files, as a stock master sends an empty slave its last file
+only. Whether it is the master's log is verified before any of it is reported, see `ha.log_judge`.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ SIZES: Final = {
     "index_slots_count": "maxHashSlotNum",
     "index_units_count": "maxIndexNum",
 }
-"""The sizes that files have for good, by our name, with the broker's."""
+"""The sizes that cannot change once there are files: by the key of `Shape`, the broker's setting.
+"""
 
 
 @attrs.frozen(kw_only=True)
 class Shape:
-    """What a copy's files are like. None: as before, or as a stock broker's.
-
-    Attributes: as of `config.ClassicGroup`.
+    """The sizes of a copy's files. None stands for the sizes of the files that are there or,
+    without any, for those of a stock broker. See `config.ClassicGroup` for the attributes.
     """
 
     segment_bytes: int | None = None
@@ -68,9 +68,10 @@ class CopyFolder:
     """A folder that is taken. `close` releases it.
 
     Attributes:
-        path: absolute.
-        group: the copy as a classic group: its one slave, and the stock broker as its master.
-        was_empty: there was no log in it.
+        path: the absolute path.
+        group: the copy as a classic group, with the copy as the only slave and the stock broker as
+            the master.
+        was_empty: whether there was no log in it.
     """
 
     path: str
@@ -85,17 +86,19 @@ class CopyFolder:
 
 
 def option_of(key: str) -> str:
-    """The option that sets a key of `Shape`."""
+    """Return the option of the command line that sets a key of `Shape`."""
     return "--" + key.removesuffix("_count").replace("_", "-")
 
 
 def take_folder(disk: Disk, path: str, master: Address, shape: Shape) -> CopyFolder:
-    """Take a folder for a copy, made where there is none. Changes nothing that it refuses.
+    """Take a folder for a copy, and create it if it is missing.
+
+    A folder that is refused is not changed.
 
     Raises:
-        ConfigError: it holds something else, is in use, or has files of other sizes than `shape`
-            says.
-        OSError: the disk's fault.
+        ConfigError: the folder has other content than a copy or a store, is in use, or has files
+            of other sizes than `shape` has.
+        OSError: the disk failed.
     """
     own = f"{path}/{OWN_FOLDER}"
     if disk.has_name(path) and not is_folder(disk, path):
@@ -122,7 +125,11 @@ def take_folder(disk: Disk, path: str, master: Address, shape: Shape) -> CopyFol
 
 
 def _check_is_free(disk: Disk, path: str) -> None:
-    """Raises: ConfigError: there is something else in it than a broker's store."""
+    """Check that a folder is empty or a broker's store.
+
+    Raises:
+        ConfigError: it has other content.
+    """
     names = [name for name in disk.listdir(path) if name not in (LOCK_NAME, OWN_FOLDER)]
     if not names:
         return
@@ -138,7 +145,11 @@ def _check_is_free(disk: Disk, path: str) -> None:
 def _group(
     disk: Disk, path: str, master: Address, shape: Shape, known: Mapping[str, str]
 ) -> ClassicGroup:
-    """The copy as a group. Raises: ConfigError: its files are of other sizes."""
+    """Return the copy as a group.
+
+    Raises:
+        ConfigError: the files have other sizes than `shape`.
+    """
     wanted = {key: value for key, value in attrs.asdict(shape).items() if value is not None}
     before: dict[str, Any] = {}
     if size := file_size(disk, StoreLayout(path).commit_log, None):
@@ -161,4 +172,4 @@ def _group(
 
 
 DISK_FULL_RATIO: Final = 0.99
-"""A copy deletes nothing, and so stops copying only where its disk is as full as that."""
+"""The share of the disk above which copying pauses. It is high, as a copy deletes nothing."""

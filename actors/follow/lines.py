@@ -1,4 +1,4 @@
-"""What `follow` prints of a copy: lines for people, and JSON for machines."""
+"""What `follow` prints about a copy: lines for people, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.ha.core.states import Lost
 from actors.readable import duration, size
 
 AWAY: Final = "not connected"
-"""The state of `state_of` once there is a reason for it."""
+"""The state that `state_of` returns for a copy whose connection failed."""
 _ANEW: Final = (
     "`storage check DIR` says whether this copy is damaged; if it is not, set the folder aside, and"
     " begin another copy"
@@ -31,7 +31,7 @@ ADVICE: Final = {
 
 
 def start_text(master: Address, folder: str, *, passive: bool) -> str:
-    """What a copy does to the broker that it observes, for people."""
+    """Describe what a copy does to the broker that it follows, for people."""
     if passive:
         what = (
             "--passive: each connection says once where this copy goes on, and nothing later;"
@@ -46,7 +46,7 @@ def start_text(master: Address, folder: str, *, passive: bool) -> str:
 
 
 def late_text(status: CopyStatus) -> str:
-    """That a new copy lacks what a stock master does not send, for people."""
+    """Describe what a new copy lacks, as a stock master does not send it, for people."""
     return (
         f"this copy begins at offset {status.begin}: a stock master sends an empty slave its last"
         " file only. To have all: stop, empty the folder, put a copy of the master's store there"
@@ -64,14 +64,14 @@ def nothing_text(status: CopyStatus) -> str:
 
 
 def final_text(status: CopyStatus) -> str:
-    """Why a copy cannot go on, and what to do, for people."""
+    """Describe why a copy cannot go on and what to do, for people."""
     assert status.final is not None
     advice = ADVICE.get(status.final, "")
     return f"{status.error}; nothing was overwritten: {advice}"
 
 
 def state_of(status: CopyStatus | None) -> str:
-    """What a copy does, in a few words."""
+    """Return the state of a copy, in a few words."""
     if status is None:
         return "starts"
     if status.no_room:
@@ -84,7 +84,7 @@ def state_of(status: CopyStatus | None) -> str:
 
 
 def line_of(status: CopyStatus | None, now_ms: int) -> str:
-    """One line about a copy, for people."""
+    """Describe the status of a copy in one line, for people."""
     if status is None:
         return state_of(status)
     return _log_line(status, now_ms) + (f"; metadata: {status.metadata}" if status.metadata else "")
@@ -106,7 +106,7 @@ def _log_line(status: CopyStatus, now_ms: int) -> str:
 
 
 def json_of(status: CopyStatus | None, master: Address, folder: str, now_ms: int) -> str:
-    """One line about a copy, for machines. Offsets are in bytes."""
+    """Return the status of a copy as one line of JSON. Offsets are in bytes."""
     found: dict[str, Any] = {
         "at_ms": now_ms,
         "master": str(master),
