@@ -1,6 +1,6 @@
-"""A node of a classic group as a broker among others: it registers with name servers, and says how
-it is.
+"""A node of a classic group as a broker among others: it registers with name servers, and answers
+operators' tools.
 
-Open `registrar` first; `core/registration` decides what a name server is told, and when.
-`introspection` is what operators' tools are told.
+Read `registrar` first. `core/registration` decides what is sent to a name server and when, and
+`introspection` answers the tools.
 """

@@ -1,5 +1,5 @@
-"""What a broker answers to operators who ask how it is: `mqadmin clusterList`, `brokerStatus`,
-`haStatus` and `getBrokerConfig`.
+"""What a broker answers to operators' `mqadmin clusterList`, `brokerStatus`, `haStatus` and
+`getBrokerConfig`.
 
 Upstream: apache/rocketmq, broker/.../processor/AdminBrokerProcessor.java (prepareRuntimeInfo,
 getBrokerHaStatus, getBrokerConfig, updateBrokerConfig), remoting/.../body/HARuntimeInfo.java,
@@ -12,12 +12,13 @@ getBrokerHaStatus, getBrokerConfig, updateBrokerConfig), remoting/.../body/HARun
 | 28   | GET_BROKER_RUNTIME_INFO | values by name                                               |
 | 907  | GET_BROKER_HA_STATUS    | of a master its slaves, of a slave its connection            |
 
-`getTransferredTps` is there in the spelling of 4.x, too, without which mqadmin 4.9.7 fails.
+`getTransferredTps` is also sent in the spelling of 4.x, without which mqadmin 4.9.7 fails.
 
-Differs: 25 changes nothing, for a node's settings are its cluster file's. Values of what this
-broker does not have, as queues of thread pools, are left out, or 0 where a tool needs them. So are
-the counts as of the last two midnights, and what tools show as today's messages are those since the
-node's start. A rate is that of the time between two questions, at least RATE_S apart.
+Differs: 25 changes nothing, as a node's settings are in its cluster file. Values about parts that
+this broker does not have, such as queues of thread pools, are left out, or 0 where a tool needs
+them. So are the counts as of the last two midnights; hence the messages that tools show as today's
+are those since the node's start. A rate is about the time between two requests that are at least
+RATE_S apart.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ from wire.remoting.header import VERSION
 from wire.remoting.tolerant_json import always
 
 RATE_S: Final = 1.0
-"""A rate over less time says nothing."""
+"""The least seconds over which a rate is computed."""
 VERSION_NAME: Final = "V5_3_3"
-"""Of `VERSION`, by which tools know what a broker understands."""
+"""The name of `VERSION`, from which tools conclude what a broker understands."""
 _DAY_S: Final = 86_400
 
 
 class HAConnectionInfo(Body, frozen=True, kw_only=True):
-    """A slave, as its master sees it; upstream's names."""
+    """A slave, as its master sees it, with upstream's names."""
 
     addr: str
     diff: int = always(0)
@@ -62,7 +63,7 @@ class HAConnectionInfo(Body, frozen=True, kw_only=True):
 
 
 class HAClientRuntimeInfo(Body, frozen=True, kw_only=True):
-    """A slave's own connection; times in ms since 1970, 0: never."""
+    """A slave's connection to its master. Times are in ms since 1970, or 0 for never."""
 
     last_read_timestamp: int = always(0)
     last_write_timestamp: int = always(0)
@@ -84,7 +85,7 @@ class HARuntimeInfo(Body, frozen=True, kw_only=True):
 
 @attrs.define
 class _Rate:
-    """How many a second were counted between two questions."""
+    """A rate per second, from a count at two requests."""
 
     _count: int = 0
     _since_s: float | None = None
@@ -101,13 +102,13 @@ class _Rate:
 
 @attrs.define(kw_only=True)
 class Introspection:
-    """Answers about one group's member.
+    """Answers about one member of a group.
 
     Attributes:
-        settings: of the group on this node, under upstream's names.
-        folder: where the log is.
-        stored: how many messages were appended here since the node's start.
-        processors: by request code.
+        settings: the settings of the group on this node, by upstream's names.
+        folder: the folder of the log.
+        stored: returns how many messages were appended here since the node's start.
+        processors: the processor of each request code.
     """
 
     env: Env
@@ -128,7 +129,11 @@ class Introspection:
         }
 
     def _ask(self, make: Callable[[HaStatus | None], Answer], request: Request) -> None:
-        """Answer from what connection_state says; it is None while that is restarted."""
+        """Answer a request from the status of connection_state.
+
+        Args:
+            make: makes the answer of the status, or of None if connection_state does not answer.
+        """
 
         def done(outcome: HaStatus | Exception) -> None:
             try:
@@ -213,7 +218,11 @@ class Introspection:
 
 
 def _update_config(request: Request) -> Answer:
-    """Raises: Refused: always."""
+    """Refuse the change, and name its keys.
+
+    Raises:
+        Refused: always.
+    """
     lines = request.body.decode(errors="replace").splitlines()
     keys = [line.partition("=")[0].strip() for line in lines if line.strip()]
     text = f"{', '.join(keys) or 'nothing'}: settings are the cluster file's, and change at a start"
@@ -238,5 +247,6 @@ _ZERO: Final = (
     "sendThreadPoolQueueHeadWaitTimeMills",
     "sendThreadPoolQueueSize",
 )
-"""What tools read as numbers, and is never anything else here: nobody sends or pulls at this port.
+"""Values that tools read as numbers, and that are always 0 here: no client sends or pulls at this
+port.
 """

@@ -3,20 +3,20 @@
 Upstream: apache/rocketmq, broker/.../out/BrokerOuterAPI.java, BrokerController.java, 5.3.3;
 broker.md 2.2 and 2.3, classic-ha.md 1.4 and T15 to T17.
 
-Messages: none but its own. What it has to register it reads in a `MetadataView`, and as whom in a
-`RegistrationView`, where `Announcer`, the last of the group's tree, says so each time that this
-tree has started: it registers anew then. It sends SetMaster to ha_client and to metadata_sync where
-name servers say who the master is.
+Messages: only its own. It reads the topics to register from a `MetadataView`, and the member from a
+`RegistrationView`, to which `Announcer` writes it each time that the group's tree has started. Then
+the registrar registers again. Where name servers name the master, it sends SetMaster to ha_client
+and to metadata_sync.
 
-It stands outside the group's tree, with a client of its own, for a name server removes a broker
-whose connection ends: a change of the role is one registration under another id (broker.md 2.2,
-no. 1), and a group whose tree restarts stays in its routes. It unregisters when its node stops in
-order; where that does not arrive the end of its connection says the same.
+It is outside the group's tree and has its own client, as a name server removes a broker whose
+connection ends: so a change of the role is one registration with another id (broker.md 2.2, no. 1),
+and a group whose tree restarts stays in the routes. It unregisters when its node is stopped in
+order. If that request does not arrive, the end of its connection has the same effect.
 
-Differs: a master is followed as soon as a name server names it. Upstream's slave of 5.x never
+Differs: a slave follows a master as soon as a name server names it. Upstream's slave of 5.x never
 follows one that its file names, and uses a new one only once the old connection has ended (T15,
-T16). What one name server says of the master counts until that one says otherwise, or fails; so
-two that disagree do not make a slave go to and fro.
+T16). The master that one name server names counts until the same name server names another one or
+fails, so that a slave does not move back and forth between two that disagree.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ from wire.remoting.frame import Frame
 from wire.remoting.header import VERSION, read_fields, write_fields
 
 LEAVE_S: Final = 1.0
-"""How long name servers together may take to hear that this broker leaves."""
+"""The most seconds that a stop waits for name servers to answer that this broker leaves."""
 _EMPTY: Final = TopicTable()
 _LOGGER = logging.getLogger("triolog.broker")
 
 
 @attrs.frozen(kw_only=True)
 class Member:
-    """Who registers.
+    """The broker that registers.
 
     Attributes:
-        cluster, group: brokerClusterName and brokerName.
-        broker_id: 0: the master.
-        number: of the promotion that made the master; 0: the cluster file.
-        broker, ha: where others reach its two ports.
+        cluster, group: upstream's brokerClusterName and brokerName.
+        broker_id: upstream's brokerId, which is 0 for a master.
+        number: the number of the promotion that made the master, or 0 if the cluster file did.
+        broker, ha: the addresses at which others reach its two ports.
     """
 
     cluster: str
@@ -84,7 +84,11 @@ class Member:
 
 @attrs.frozen(kw_only=True)
 class Standing:
-    """How a member stands with one name server. Attributes: reason: why not, "" if it is."""
+    """Whether a member is registered with one name server.
+
+    Attributes:
+        reason: why it is not, for people; "" if it is, or before the first answer.
+    """
 
     is_registered: bool
     reason: str = ""
@@ -92,7 +96,7 @@ class Standing:
 
 @attrs.frozen(kw_only=True)
 class Followers:
-    """Who follows the master that name servers name: a slave's own copying."""
+    """The actors of a slave that follow the master which name servers name."""
 
     ha_client: ActorRef[client_messages.SetMaster]
     metadata_sync: ActorRef[slave_sync.SetMaster]
@@ -103,7 +107,9 @@ class Presence:
     """One run of a group's tree.
 
     Attributes:
-        followers: None: who is master is not for name servers to say.
+        member: the broker to register.
+        followers: the actors that follow the named master, or None if name servers do not decide
+            which node is master.
     """
 
     member: Member
@@ -112,13 +118,14 @@ class Presence:
 
 @attrs.define(eq=False)
 class RegistrationView:
-    """What the registrar publishes.
+    """What the registrar publishes, and what it reads from Announcer.
 
     Attributes:
-        standings: by host and port of the name servers; none while nobody registers.
-        master: whom a slave follows because a name server says so; "": nobody said so.
-        presence: as whom to register, which Announcer says; None: the group's tree never ran.
-        number: raised with each presence.
+        standings: the state of the registration by name server, as host and port. It is empty
+            while no member registers.
+        master: the address of the master that a name server named, or "".
+        presence: the member to register, from Announcer; None if the group's tree never ran.
+        number: the number of the presence, which rises with each one.
     """
 
     standings: Mapping[str, Standing] = attrs.field(factory=dict)
@@ -128,19 +135,19 @@ class RegistrationView:
     _announced: trio.Event = attrs.field(init=False, factory=trio.Event)
 
     def announce(self, presence: Presence) -> None:
-        """For Announcer: the group's tree has started."""
+        """Publish that the group's tree has started. Called by Announcer."""
         self.presence = presence
         self.number += 1
         announced, self._announced = self._announced, trio.Event()
         announced.set()
 
     async def wait_announced(self, number: int) -> None:
-        """Return once `number` is not the newest."""
+        """Wait until there is a presence after `number`."""
         while self.number == number:
             await self._announced.wait()
 
     def texts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """For people: what is so, and what is not as it should be."""
+        """Return what is registered, and what is not as it should be, for people."""
         held = [server for server, each in self.standings.items() if each.is_registered]
         good = [f"registered at {', '.join(held)}"] if held else []
         good += [f"master {self.master} by a name server"] if self.master else []
@@ -154,7 +161,7 @@ class RegistrationView:
 
 @attrs.frozen
 class _Look:
-    """See what there is to tell: to one name server, or to all."""
+    """Timer: send what is due, to one name server or to all."""
 
     server: Address | None = None
 
@@ -166,7 +173,7 @@ class _Announced:
 
 @attrs.frozen
 class _Heard:
-    """The answer of one name server, or why there is none; to what `asked` had to tell."""
+    """The answer of one name server to a request of `asked`, or the error without an answer."""
 
     server: Address
     asked: Registration
@@ -178,7 +185,7 @@ _Inbox: TypeAlias = _Look | _Announced | _Heard
 
 @attrs.define(kw_only=True)
 class Announcer(Actor[None]):
-    """Says to the registrar that the group's tree has started: its ports are open."""
+    """Announces to the registrar that the group's tree has started, so that its ports are open."""
 
     presence: Presence
     published: RegistrationView
@@ -226,7 +233,7 @@ class Registrar(Actor[_Inbox]):
                 assert_never(message)
 
     def _appear(self) -> None:
-        """Register as who the group's tree now says, with all that there is to tell."""
+        """Register the member of the present run of the group's tree, with a full registration."""
         self._presence = self.published.presence
         self._found, self._found_at = ("", ""), None
         self.published.master = ""
@@ -252,7 +259,7 @@ class Registrar(Actor[_Inbox]):
         )
 
     async def on_stop(self, reason: StopReason) -> None:
-        """Say so to whoever may know this broker; a crash is followed by a registration."""
+        """Unregister from all name servers, unless the registrar failed and registers again."""
         self.published.standings = {}
         if self._presence is None or reason not in (StopReason.SHUTDOWN, StopReason.NORMAL):
             return
@@ -291,7 +298,7 @@ class Registrar(Actor[_Inbox]):
                 await self.ctx.self_ref.tell(_Look())
 
     def _table(self) -> TopicTable:
-        """What there is to register: nothing of a slave (T6)."""
+        """Return the topics to register, which are none of a slave (T6)."""
         if self._member.broker_id != MASTER_ID:
             return _EMPTY
         topics = as_master(self.view.tables).topics
@@ -372,7 +379,7 @@ class Registrar(Actor[_Inbox]):
         self._publish()
 
     async def _follow(self, server: Address, answer: Frame) -> None:
-        """Follow the master that a name server names."""
+        """Follow the master that a name server's answer names."""
         followers = self._presence.followers if self._presence is not None else None
         if followers is None:
             return
@@ -406,7 +413,10 @@ class Registrar(Actor[_Inbox]):
 
 
 def _has_changed(answer: Frame) -> bool:
-    """Whether an answer says that the version is another one, which a registration's never does."""
+    """Return whether an answer has `changed`: the name server has another version of the topics.
+
+    The answer to a registration never has it.
+    """
     return (answer.header.ext_fields or {}).get("changed", "false") != "false"
 
 
@@ -417,13 +427,17 @@ def _why(outcome: Frame | Exception) -> str:
 
 
 def _text(address: Address) -> str:
-    """As name servers and their clients have it: IPv6 in brackets, as upstream's NetworkUtil."""
+    """Return an address as text, with IPv6 in brackets, as upstream's NetworkUtil does."""
     host = f"[{address.host}]" if ":" in address.host else address.host
     return f"{host}:{address.port}"
 
 
 def _address(text: str | None) -> Address | None:
-    """None: nobody was named. Raises: RemoteProtocolError: it is no host and port."""
+    """Return the address in a text, or None if there is no text.
+
+    Raises:
+        RemoteProtocolError: the text is no host with a port.
+    """
     if not text:
         return None
     try:

@@ -1,1 +1,1 @@
-"""What a broker tells others of itself, pure: `registration`."""
+"""The decisions of a broker's registration, without Trio, clock or I/O: see `registration`."""

@@ -1,31 +1,34 @@
-"""What one name server is told of a broker, and when.
+"""Which requests register a broker with one name server, and when they are sent.
 
 Upstream: apache/rocketmq, broker/.../BrokerController.java (registerBrokerAll,
 registerIncrementBrokerData), out/BrokerOuterAPI.java, 5.3.3; broker.md 2.2 and 2.4.
 
-A registration in full comes first, and every PERIOD_S: all topics of a master, none of a slave
-(T6). Each topic that is made or changed is told at once by itself. Nothing counts until the name
-server has answered with code 0: whatever fails is followed by a registration in full.
+A full registration comes first and then every PERIOD_S. It has all topics of a master, and none of
+a slave (T6). Each topic that is created or changed is sent at once in a request of its own. A
+request counts once the name server has answered it with code 0; after a failure there is a full
+registration.
 
-A name server refuses a broker that begins with exactly one topic (T4), and a frame holds no more
-than some ten thousand. So a table is told in parts: a lone topic behind an empty part, a large
-table by PART_TOPICS. 4.x takes a table only if its version is another one than the last, so each
-part has one of its own, and the last one the table's. For the same reason each topic that is told
-by itself has a version of its own, earlier than the table's by some milliseconds: no name server
-takes a topic that it knows under a version that it knows, and a 4.x one that was started meanwhile
-takes the one topic for all there are, and the others later only under another version.
+A name server refuses a broker whose first registration has exactly one topic (T4), and a frame has
+room for some ten thousand. So a table is sent in parts: a single topic after an empty part, a large
+table by PART_TOPICS. A name server of 4.x accepts a table only if its version differs from the last
+one. So each part has a different version, and the last part that of the table. For the same reason
+each topic that is sent alone has a different version, which is some milliseconds earlier than the
+table's: no name server accepts a topic that it knows with a version that it knows. One of 4.x that
+was restarted in between takes the single topic for all of them, and accepts the others later only
+with another version.
 
-A name server that has all is not told again what is new to it, or what `wipeWritePerm` took from
-topics would be back: the table of one part is its renewal, for its version is known, and instead of
-a table of several the version alone is compared (QUERY_DATA_VERSION, which renews, too). Who does
-not compare, or has another version, is told all. Until a topic changes, that is: upstream's then
-gives back only what it took from that topic.
+A name server that has everything must not receive it again as new, as this would give back
+permissions that `wipeWritePerm` took from topics. A table of one part is its own renewal, as its
+version is known. Instead of a table of several parts only the version is compared
+(QUERY_DATA_VERSION, which renews as well). A name server that does not compare, or that has another
+version, receives all parts. When a topic changes, upstream's gives back only what it took from that
+topic.
 
-The version has the number of the promotion as its state version: a name server then ignores a
-master that was replaced and does not know it yet (broker.md 2.2, no. 2).
+The version's state version is the number of the promotion. A name server therefore ignores a master
+that was replaced and does not know that yet (broker.md 2.2, no. 2).
 
-Differs: upstream registers at the start, 10 s later, and then every 30 s, whatever is answered, and
-never says less than all its topics but at a change.
+Differs: upstream registers at the start, 10 s later and then every 30 s, whatever the answers are,
+and sends all topics each time unless one has changed.
 """
 
 from __future__ import annotations
@@ -40,25 +43,26 @@ import msgspec
 from wire.broker.topics import DataVersion, TopicConfig, TopicTable
 
 PERIOD_S: Final = 30.0
-"""From one registration in full to the next. Upstream: registerNameServerPeriod."""
+"""The seconds from one full registration to the next. Upstream: registerNameServerPeriod."""
 CALL_S: Final = 24.0
-"""How long a registration in full may take. Upstream: registerBrokerTimeoutMills."""
+"""The seconds that a request of a full registration may take. Upstream:
+registerBrokerTimeoutMills."""
 TOPIC_CALL_S: Final = 3.0
-"""How long one of a single topic may take. Upstream: a constant, 3000 ms."""
+"""The seconds that the request for a single topic may take. Upstream: a constant, 3000 ms."""
 SAID_AFTER: Final = 3
-"""So many failures in a row are told: a name server may just be starting, as nodes' own do."""
+"""After this many failures in a row there is a warning. Before, a name server may be starting."""
 RETRY_FIRST_S: Final = 0.5
 RETRY_MAX_S: Final = 10.0
-"""The pause after a failure, doubled from the first to the longest."""
+"""The longest pause after a failure, in seconds. The pauses double from RETRY_FIRST_S on."""
 CHANGES_MAX: Final = 64
-"""More topics that changed since are told by a registration in full."""
+"""The most changed topics that are sent one by one; more are sent by a full registration."""
 PART_TOPICS: Final = 20_000
-"""Of the largest part: with names of full length some 6 MiB. Upstream: splitRegistrationSize."""
+"""The most topics in a part: with the longest names some 6 MiB. Upstream: splitRegistrationSize."""
 
 
 @attrs.frozen(kw_only=True)
 class Told:
-    """One request: the topics in it, and how long its answer may take.
+    """One request: the topics in it, and how many seconds it may take.
 
     Attributes:
         compares: whether it only asks if the name server has the table's version.
@@ -70,7 +74,7 @@ class Told:
 
 
 def in_parts(table: TopicTable) -> tuple[TopicTable, ...]:
-    """What a registration in full consists of, in order; see the module's text."""
+    """Return the parts of a full registration, in order; see the module's text."""
     rows = list(table.topic_config_table.items())
     sizes = [0, 1] if len(rows) == 1 else [PART_TOPICS] * (len(rows) // PART_TOPICS)
     if (rest := len(rows) - sum(sizes)) or not sizes:
@@ -100,13 +104,13 @@ def _changed(old: TopicTable, new: TopicTable) -> Iterator[tuple[str, TopicConfi
 
 @attrs.define
 class Registration:
-    """What one name server has been told.
+    """The state of a broker's registration with one name server.
 
     Attributes:
-        is_registered: it has answered to all that a registration in full consists of, and to
-            nothing since with a failure.
-        reason: why not, for people; "" before the first answer.
-        failures: how many requests have failed since it was registered.
+        is_registered: whether all parts of a full registration were accepted, and no request has
+            failed since.
+        reason: why the broker is not registered, for people; "" before the first answer.
+        failures: how many requests have failed since the broker was last registered.
     """
 
     is_registered: bool = False
@@ -121,12 +125,14 @@ class Registration:
     _due_s: float = 0.0
 
     def next(self, table: TopicTable, now_s: float) -> Told | None:
-        """The request to send now.
+        """Return the request to send now.
 
         Args:
-            table: all that there is to tell.
+            table: all topics to register.
+            now_s: the time in seconds.
 
-        Returns: None if there is none, or one is under way.
+        Returns:
+            None if there is nothing to send, or if a request is under way.
         """
         if self._is_asked:
             return None
@@ -141,7 +147,7 @@ class Registration:
         return Told(table=part, timeout_s=CALL_S)
 
     def _renewal(self, table: TopicTable) -> Told:
-        """What does not change a table that the name server has."""
+        """Return the request that renews a table which the name server has, without changing it."""
         self._is_asked = True
         if len(table.topic_config_table) <= PART_TOPICS:
             self._full = table
@@ -167,10 +173,11 @@ class Registration:
         return Told(table=_only(table, {name: row}, version), timeout_s=TOPIC_CALL_S)
 
     def answered(self, now_s: float, *, changed: bool = False) -> None:
-        """The request under way was answered with code 0.
+        """Note that the request under way was answered with code 0.
 
         Args:
-            changed: the name server has another version than one that was to be compared.
+            now_s: the time in seconds.
+            changed: whether the name server has another version than the compared one.
         """
         self._is_asked = False
         if self._compares:
@@ -185,7 +192,12 @@ class Registration:
             self._due_s = now_s + PERIOD_S
 
     def failed(self, reason: str, now_s: float) -> None:
-        """It was answered otherwise, or not."""
+        """Note that the request under way was answered with another code, or failed.
+
+        Args:
+            reason: why, for people.
+            now_s: the time in seconds.
+        """
         if self._compares:
             self.answered(now_s, changed=True)
             return
@@ -197,7 +209,7 @@ class Registration:
 
     @property
     def due_s(self) -> float | None:
-        """When to look for the next request, if nothing else happens before; None: one is under
-        way.
+        """When to call `next` again if the topics do not change before; None while a request is
+        under way.
         """
         return None if self._is_asked else self._due_s
