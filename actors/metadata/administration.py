@@ -1,20 +1,21 @@
-"""What operators do to a master's topics and groups by RocketMQ's tools, as `mqadmin updateTopic`.
+"""Changes of a master's topics and groups by RocketMQ's tools, such as `mqadmin updateTopic`.
 
 Upstream: apache/rocketmq, broker/.../processor/AdminBrokerProcessor.java, common/topic/
 TopicValidator.java and common/attribute/AttributeUtil.java, 5.3.3; broker.md 6.2.
 
-A change is answered once it is on the disk. The same configuration again is answered, and changes
-nothing.
+A change is answered once it is on the disk. A configuration that is there already is answered as
+well, and changes nothing.
 
-The queues of a topic that is deleted are gone when that is answered, if the disk is not too busy,
-and if the topic is made again they begin at 0.
+When the deletion of a topic is answered, its queues are removed unless the disk is too busy. If the
+topic is created again, they begin at 0.
 
-Differs: a slave refuses changes with NO_PERMISSION; upstream takes them, and loses them at its next
-sync. To delete a group's own topics it says yes, and leaves that to its master: `mqadmin
-deleteSubGroup` asks every broker of a cluster, and ends at the first that refuses. The queues of a
-deleted topic go on slaves, too (T24), and do not come back when queues are derived again from the
-log. A disk without room is SYSTEM_ERROR, where upstream only logs it. Numbers of queues beyond 0 to
-QUEUES_MAX, and a `perm` beyond 0 to PERM_MAX, are INVALID_PARAMETER; upstream takes any.
+Differs: a slave refuses changes with NO_PERMISSION; upstream's takes them, and loses them at its
+next sync. But it answers the deletion of a group's own topics with success and leaves it to its
+master, because `mqadmin deleteSubGroup` asks every broker of a cluster, and ends at the first that
+refuses. The queues of a deleted topic are removed on slaves as well (T24), and do not come back
+when queues are derived again from the log. A disk without room is answered with SYSTEM_ERROR, where
+upstream only logs it. Numbers of queues above QUEUES_MAX and a `perm` above PERM_MAX, or either
+below 0, are answered with INVALID_PARAMETER; upstream takes any.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ SYSTEM_TOPICS: Final = frozenset(
 )  # fmt: skip
 SYSTEM_PREFIX: Final = "rmq_sys_"
 OF_GROUPS: Final = ("%RETRY%", "%DLQ%")
-"""How a group's own topics begin."""
+"""The prefixes of a group's own topics."""
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
 class TopicAsked(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What `mqadmin updateTopic` says of a topic."""
+    """The request of `mqadmin updateTopic`."""
 
     topic: str
     read_queue_nums: Int
@@ -72,26 +73,26 @@ class TopicAsked(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TopicNamed(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which topic."""
+    """A request about one topic."""
 
     topic: str
 
 
 class GroupNamed(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which group to delete, and whether what it has read is forgotten."""
+    """The request to delete a group, and whether to delete its offsets as well."""
 
     group_name: str
     clean_offset: bool = False
 
 
 class GroupAsked(Struct, frozen=True, kw_only=True):
-    """Which group to show."""
+    """The request to show a group."""
 
     group: str
 
 
 class TopicsAsked(JavaObject, frozen=True):
-    """What `mqadmin updateTopicList` says; attributes are changes, as `+key` and `-key`."""
+    """The request of `mqadmin updateTopicList`, whose attributes are changes: `+key` and `-key`."""
 
     topic_config_list: tuple[TopicConfig, ...] = always(())
 
@@ -101,11 +102,11 @@ _TOPICS = Reader(TopicsAsked)
 
 @attrs.define
 class Administration:
-    """Changes go to the keeper, what is shown comes from its view.
+    """Sends changes to the keeper, and answers questions from its view.
 
     Attributes:
-        is_master: whether this node is the group's master, and takes appends, at the moment.
-        processors: by request code.
+        is_master: returns whether this node is the group's master at the moment and takes appends.
+        processors: the processor of each request code.
     """
 
     _view: MetadataView
@@ -141,7 +142,7 @@ class Administration:
         self._change(request, partial(_put_topics, changes=(change,)))
 
     def _update_topics(self, request: Request) -> None:
-        """All of them, or none if one may not be."""
+        """Change all topics of a request, or none if one of them is refused."""
         try:
             asked = _TOPICS.decode(request.body).topic_config_list
         except RemoteProtocolError as error:
@@ -194,7 +195,11 @@ class Administration:
         return Answer(body=encode(config))
 
     def _change(self, request: Request, make: Callable[..., Any]) -> None:
-        """Have it made, and the request answered then."""
+        """Have the keeper make a change, and answer the request then.
+
+        Args:
+            make: see `keeper.Change`.
+        """
         if not self.is_master():
             text = "this broker takes no changes: ask the group's master"
             raise Refused(ResponseCode.NO_PERMISSION, text)
@@ -212,10 +217,11 @@ class Administration:
 
 @attrs.frozen
 class _TopicChange:
-    """A topic as it is to be, but for what is changed of the present one when its turn comes.
+    """A change of a topic, which the keeper applies to the topic's configuration at that time.
 
     Attributes:
-        attributes: by key the new value; None: it goes.
+        config: the new configuration, without attributes.
+        attributes: the new value of each changed attribute, or None to remove it.
         keeps_more: whether unknown keys of the present configuration stay.
     """
 
@@ -224,7 +230,7 @@ class _TopicChange:
     keeps_more: bool = False
 
     def of(self, before: TopicConfig | None) -> TopicConfig:
-        """The configuration, after the present one."""
+        """Return the configuration that replaces the present one, if there is one."""
         had = (before.attributes if before else None) or {}
         both: Mapping[str, str | None] = {**had, **self.attributes}
         attributes = {key: value for key, value in both.items() if value is not None}
@@ -240,7 +246,11 @@ def _put_topics(tables: Tables, changes: Sequence[_TopicChange], now_ms: int) ->
 
 
 def _check_topic(topic: str) -> None:
-    """Raises: Refused: it may not be the name of an operator's topic."""
+    """Check that a name can be that of an operator's topic.
+
+    Raises:
+        Refused: it cannot.
+    """
     _check_name("topic", topic, TOPIC_CHARS_MAX)
     if topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX):
         text = f"The topic[{topic}] is conflict with system topic."
@@ -248,7 +258,11 @@ def _check_topic(topic: str) -> None:
 
 
 def _check_numbers(config: TopicConfig) -> None:
-    """Raises: Refused: a topic has no such numbers of queues, or no such `perm`."""
+    """Check a topic's numbers of queues and its `perm`.
+
+    Raises:
+        Refused: one of them is out of its range.
+    """
     for name, number, number_max in (
         ("readQueueNums", config.read_queue_nums, QUEUES_MAX),
         ("writeQueueNums", config.write_queue_nums, QUEUES_MAX),
@@ -268,7 +282,11 @@ def _check_name(what: str, name: str, chars_max: int) -> None:
 
 
 def _changes(text: str) -> dict[str, str | None]:
-    """What `+key=value,-key` changes. Raises: Refused: it is no such text."""
+    """Return the changes in a text like `+key=value,-key`: by key the new value, or None.
+
+    Raises:
+        Refused: the text is of another form.
+    """
     changes: dict[str, str | None] = {}
     for part in filter(None, text.split(",")):
         key, _, value = part[1:].partition("=")

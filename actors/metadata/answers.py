@@ -1,13 +1,13 @@
-"""What a broker answers to slaves that ask for its metadata, and to who changes it.
+"""A broker's answers to slaves that copy its metadata, and to operators' tools.
 
 Upstream: apache/rocketmq, broker/.../processor/AdminBrokerProcessor.java, 5.3.3; classic-ha.md 5.2
 and broker.md 6.2.
 
-Slaves of any version are answered alike, in standard JSON, and on a slave as on a master. A body
-is encoded once for each change of its table.
+Slaves of all versions get the same answer, in standard JSON, and a slave answers like a master. A
+body is encoded once for each change of its table.
 
-Differs: a broker without a timer wheel has no checkpoint and no metrics to show, as upstream's; one
-of ours has those that it copied from its master.
+A broker without a timer wheel has neither checkpoint nor metrics, as upstream's. Differs: a slave
+of this kind answers with those that it copied from its master.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from wire.broker.java_json import encode
 
 @attrs.define
 class MetadataAnswers:
-    """Answers from what is published in a view.
+    """Answers from the tables that a view publishes.
 
     Attributes:
-        processors: by request code.
+        processors: the processor of each request code.
     """
 
     _view: MetadataView
@@ -55,14 +55,14 @@ class MetadataAnswers:
 
 
 def _is_same(kind: Kind, one: Tables, other: Tables) -> bool:
-    """Whether two tables have the same answer."""
+    """Return whether the answer for one kind is the same for two states of the tables."""
     if kind is kinds.TOPICS and one.queue_mappings is not other.queue_mappings:
         return False
     return getattr(one, kind.name) is getattr(other, kind.name)
 
 
 def _topics(tables: Tables) -> bytes:
-    """With the static topics, which are a part of the answer, and without marks of our own."""
+    """Return the body with topics and static topics, without marks that upstream does not have."""
     mappings = tables.queue_mappings
     table = msgspec.structs.replace(
         as_master(tables).topics,
@@ -93,4 +93,4 @@ BODIES: dict[Kind, Callable[[Tables], bytes]] = {
     kinds.TIMER_METRICS: _timer_metrics,
     kinds.TIMER_CHECKPOINT: _timer_checkpoint,
 }
-"""The body of each answer. Raises: Refused: there is none."""
+"""By kind, the function that returns the body of the answer, or raises Refused without one."""

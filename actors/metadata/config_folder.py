@@ -30,26 +30,26 @@ from actors.storage.files.whole_files import read_bytes
 from wire.errors import RemoteProtocolError
 
 FILE_BYTES_MAX: Final = 256 << 20
-"""A hundred times what 10,000 topics with as many groups take."""
+"""The most bytes of a file: a hundred times as many as 10,000 topics with as many groups take."""
 _ABSENT: Final = "is not there"
 _LOGGER = logging.getLogger("triolog.metadata")
 
 
 @attrs.frozen
 class _Content:
-    """What a file says."""
+    """The decoded content of a file."""
 
     value: Any
 
 
 @attrs.define
 class ConfigFolder:
-    """Reads and replaces the files of one folder. It has one owner.
+    """Reads and replaces the files of one folder. It may have only one owner.
 
     Args:
-        disk: where the folder is.
-        path: of the folder, absolute.
-        owner: node and group, for people.
+        disk: the disk with the folder.
+        path: the absolute path of the folder.
+        owner: the names of node and group, for people.
     """
 
     _disk: Disk
@@ -59,19 +59,22 @@ class ConfigFolder:
     _syncer: Syncer | None = attrs.field(init=False, default=None)
 
     def read(self) -> Tables:
-        """The tables as the files have them; what neither a file nor its backup has is empty.
+        """Return the tables in the files. One that neither its file nor its backup has is empty.
 
-        Raises: OSError.
+        Raises:
+            OSError: the disk failed.
         """
         return Tables(**{kind.name: self._read_kind(kind) for kind in KINDS})
 
     async def write(self, kind: Kind, value: Any) -> None:
-        """Have one table in its file when this returns. Calls may not overlap.
+        """Write one table to its file, and return when it is on the disk. Calls must not overlap.
 
-        Effects order: content written and synced, names changed, folder synced.
+        The order of effects: the content is written and synced, the names are exchanged, and the
+        folder is synced.
 
-        Raises: NoRoom: the old content stays. Another OSError: then it or the new one is there,
-            whole.
+        Raises:
+            NoRoom: the disk is full. The file has its old content.
+            OSError: the disk failed. The file has its old or its new content, complete.
         """
         path = f"{self.path}/{kind.file}"
         temporary = f"{path}.tmp"
@@ -87,7 +90,7 @@ class ConfigFolder:
         await self._sync(self.path)
 
     def close(self) -> None:
-        """Nothing may be under way."""
+        """Release the thread. No call of `write` may be under way."""
         if self._syncer is not None:
             self._syncer.close()
 
@@ -106,7 +109,7 @@ class ConfigFolder:
         return kind.empty
 
     def _read_file(self, kind: Kind, path: str) -> _Content | str:
-        """What a file says, or why it says nothing."""
+        """Return the content of a file, or why it has none, for people."""
         if not self._disk.exists(path):
             return _ABSENT
         data = read_bytes(self._disk, path, FILE_BYTES_MAX + 1)
@@ -119,7 +122,10 @@ class ConfigFolder:
             return f"is damaged ({error})" if data.strip(b"\0") else "is empty"
 
     def _put_in_place(self, path: str, temporary: str) -> None:
-        """The backup is never older than the content before, and never a damaged one."""
+        """Give a written file the name of the old one, which becomes the backup.
+
+        The backup is always the previous content, and never a damaged file.
+        """
         disk = self._disk
         if not disk.exists(path):
             disk.rename(temporary, path)

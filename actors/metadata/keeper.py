@@ -1,15 +1,17 @@
-"""MetadataKeeper owns the tables of one group on one node: it alone changes and writes them.
+"""MetadataKeeper owns the tables of one group on one node. No other actor changes or writes them.
 
 Upstream: apache/rocketmq, common/.../ConfigManager.java and the managers that extend it, 5.3.3.
 
-Messages: Change from whoever serves clients and operators, on a master; Adopt and AnotherMaster
-from slave_sync, on a slave; GetUnwritten from anybody. What it has it publishes in a
-`MetadataView`, and the dispatcher it tells DeleteTopics, at its start, too. A restart forgets what
-was adopted and not yet written, which the master says again, unless the keeper was stopped in order
-and found no room; a change is on the disk before it is answered.
+Messages: Change on a master, from the parts that serve clients and operators; Adopt and
+AnotherMaster on a slave, from slave_sync or master_watch; GetUnwritten. It publishes the tables in
+a `MetadataView`, and sends DeleteTopics to the dispatcher, also at its start. A restart forgets
+adopted tables that were not yet written, as the master sends them again; but a keeper that was
+stopped in order and had no room leaves them to the next one. A change with a reply is on the disk
+before it is answered.
 
-Differs: a change is in its file before anybody sees it; what a slave adopts, and what nobody waits
-for, as the offsets of consumers, within WRITE_WITHIN_S. Upstream writes offsets every 5 s.
+Differs: a change with a reply is in its file before it is visible. All others, such as adopted
+tables and offsets of consumers, are written within WRITE_WITHIN_S. Upstream writes offsets every 5
+s.
 """
 
 from __future__ import annotations
@@ -34,28 +36,28 @@ from actors.storage.files.room import ROOM_PAUSE_S, why_failed
 from wire.broker.topics import deleted_topics
 
 WRITE_WITHIN_S: Final = 0.5
-"""How long what nobody waits for may be unwritten, in seconds: so much a kill can lose."""
+"""The most seconds until a change without a reply is written, which a kill can lose."""
 DELETE_S: Final = 2.0
-"""How long an answer waits for the queues of deleted topics, which go anyway: less than tools wait
-for their answer, 5 s."""
+"""The most seconds that an answer waits for the removal of deleted topics' queues, which goes on
+afterwards. It is less than the 5 s that tools wait for their answer."""
 _LOGGER = logging.getLogger("triolog.metadata")
 
 
 @attrs.frozen(kw_only=True)
 class Done:
-    """A change is in effect, and on the disk if it was asked for."""
+    """The reply to a change that is in effect and on the disk."""
 
 
 @attrs.frozen(kw_only=True)
 class Change:
-    """The master changes its tables.
+    """Change a master's tables.
 
     Attributes:
-        make: makes the next tables of the present ones and of `now_ms`: a function of
-            `core.changes` with the other arguments.
-        reply_to: answered when the change is on the disk, and the queues of a topic that was
-            deleted are gone, or DELETE_S have passed; fails with OSError, and nothing is
-            changed. None: the change is in effect at once, and written soon.
+        make: returns the next tables from the present ones and `now_ms`. It is a function of
+            `core.changes` with its other arguments bound.
+        reply_to: answered when the change is on the disk and the queues of a deleted topic are
+            removed, or DELETE_S have passed. If the write fails with OSError, nothing is changed.
+            None: the change is in effect at once, and written within WRITE_WITHIN_S.
     """
 
     make: Callable[..., Tables]
@@ -64,7 +66,7 @@ class Change:
 
 @attrs.frozen(kw_only=True)
 class Adopt:
-    """The master's answer for one kind."""
+    """Adopt the master's answer for one kind."""
 
     kind: Kind
     answer: Any
@@ -72,15 +74,16 @@ class Adopt:
 
 @attrs.frozen(kw_only=True)
 class AnotherMaster:
-    """What the next `Adopt` brings is of another master, or of one that was started again."""
+    """Note that the next `Adopt` is from another master, or from one that was started again."""
 
 
 @attrs.frozen(kw_only=True)
 class Unwritten:
-    """What is in effect and in no file yet.
+    """The tables that are in effect and not in their files yet.
 
     Attributes:
-        reasons: by file, why it could not be written when that was tried last; "": it will be.
+        reasons: by file, why the last attempt to write it failed, for people; "" before an
+            attempt.
     """
 
     reasons: Mapping[str, str]
@@ -88,19 +91,19 @@ class Unwritten:
 
 @attrs.frozen(kw_only=True)
 class GetUnwritten:
-    """Ask what is not in its file, of all that the keeper was told before."""
+    """Ask which of the changes that were sent before are not in their files."""
 
     reply_to: ReplyTo[Unwritten]
 
 
 @attrs.frozen
 class _Write:
-    """Time to write what is due."""
+    """Timer: write what is due."""
 
 
 @attrs.frozen
 class _Deleted:
-    """The dispatcher has removed the queues of deleted topics, or has not answered in time."""
+    """The dispatcher has removed the queues of deleted topics, or did not answer in time."""
 
     reply_to: ReplyTo[Done] | None
     outcome: TopicsDeleted | Exception
@@ -115,10 +118,10 @@ class MetadataKeeper(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        folder: of the files, absolute.
-        owner: node and group, for people.
+        folder: the absolute path of the folder of the files.
+        owner: the names of node and group, for people.
         is_master: whether this node is the group's master.
-        dispatcher: who removes the queues of deleted topics; None: nobody.
+        dispatcher: the actor that removes the queues of deleted topics, or None without one.
     """
 
     mailbox = MailboxSpec(capacity=256)
@@ -176,8 +179,10 @@ class MetadataKeeper(Actor[_Inbox]):
                 assert_never(message)
 
     async def on_stop(self, reason: StopReason) -> None:
-        """What is due is written, unless the actor failed. What cannot be, the next one takes over:
-        on a slave that is promoted nobody says it again.
+        """Write what is due, unless the actor failed.
+
+        What cannot be written is left to the next keeper in the view: on a slave that is promoted,
+        no master would send it again.
         """
         try:
             if reason in (StopReason.SHUTDOWN, StopReason.NORMAL):
@@ -226,8 +231,10 @@ class MetadataKeeper(Actor[_Inbox]):
         self._plan_write()
 
     def _delete_queues(self, old: Tables, reply_to: ReplyTo[Done] | None = None) -> None:
-        """Have the queues of topics removed that were deleted since `old`, then answer. It also
-        has to know which are deleted no more: their records may be older, by a clock set back.
+        """Have the queues of topics removed that were deleted since `old`, and then answer.
+
+        The dispatcher also has to know which topics are no longer deleted: their records can be
+        older than the deletion, by a clock that was set back.
         """
         deleted = deleted_topics(self.view.tables.topics)
         if self.dispatcher is not None and deleted != deleted_topics(old.topics):
@@ -253,7 +260,7 @@ class MetadataKeeper(Actor[_Inbox]):
             self.ctx.timers.start("write", within_s, _Write())
 
     async def _write_due(self) -> None:
-        """Each by itself: one that finds no room keeps no other from the disk."""
+        """Write each table that is due. A failure of one does not keep the others from the disk."""
         failed = False
         for kind in tuple(self._due):
             try:

@@ -1,11 +1,11 @@
-"""MasterWatch follows the metadata of a master of ours: it is told what changes, as it changes.
+"""MasterWatch follows the metadata of a Python master, which answers as soon as a table changes.
 
-It asks one question at a time, which its master holds while there is nothing new (`watches`), and
-keeps the master's state, to which each answer is applied. Each table that changed is then taken by
-the rules that hold for any master's answers. A master that was started again says all of it anew.
+It sends one request at a time, which the master holds while there is nothing new (`watches`), and
+keeps the master's state, to which it applies each answer. Each changed table is then adopted by the
+same rules as any master's answer. A master that was started again sends its whole state.
 
-Messages: none but its own. It sends Adopt and AnotherMaster to the keeper. A restart forgets the
-master's state and is told everything.
+Messages: only its own. It sends Adopt and AnotherMaster to the keeper. After a restart it has no
+state of the master, and receives the whole one.
 
 Upstream has nothing like it; `slave_sync` is for Java masters.
 """
@@ -33,20 +33,20 @@ from wire.remoting.header import write_fields
 
 TIMEOUT_S: Final = HOLD_S + 5.0
 RETRY_S: Final = 0.5
-"""After a question without an answer."""
+"""The seconds until the next request after one without an answer."""
 UNREADABLE: Final = Backoff(first_s=RETRY_S, max_s=60.0)
-"""After answers in a row that are none: each next one is all that the master has."""
+"""The pauses after unreadable answers in a row, each of which has the master's whole state."""
 _LOGGER = logging.getLogger("triolog.metadata")
 
 
 @attrs.frozen
 class _Ask:
-    """Ask again."""
+    """Timer: send the next request."""
 
 
 @attrs.frozen
 class _Heard:
-    """The answer, or why there is none."""
+    """The answer, or the error without one."""
 
     outcome: Frame | Exception
 
@@ -59,8 +59,8 @@ class MasterWatch(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        owner: node and group, for people.
-        master: where the master's broker listens.
+        owner: the names of node and group, for people.
+        master: the address of the master's broker.
     """
 
     mailbox = MailboxSpec(capacity=4)
@@ -111,7 +111,7 @@ class MasterWatch(Actor[_Inbox]):
         )
 
     async def _take(self, outcome: Frame | Exception) -> str:
-        """Take an answer. Returns: why that cannot be; ""."""
+        """Adopt the tables in an answer, and return "" or why that is impossible, for people."""
         if isinstance(outcome, Exception):
             return str(outcome)
         if outcome.header.code != ResponseCode.SUCCESS:

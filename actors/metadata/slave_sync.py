@@ -3,25 +3,26 @@
 Upstream: apache/rocketmq, broker/.../slave/SlaveSynchronize.java and BrokerController.java, 4.9.7
 and 5.3.3; classic-ha.md 5.1 and 5.2.
 
-A round asks for each kind, one after the other, and the timer's checkpoint is asked for between
-rounds, too. What fails is said once and asked for again in the next round, and keeps nothing else
-from being taken. A round begins and ends with the question when the master was started
-(GET_BROKER_RUNTIME_INFO): the offsets of consumers are taken at its end, and only if it was the
-same run at both ends of this round and of the one before may they have gone back.
+A round asks for each kind, one after the other. The timer's checkpoint is asked for between rounds
+as well. A kind that fails is logged once and asked for again in the next round, and the others are
+adopted all the same. A round begins and ends with the question when the master was started
+(GET_BROKER_RUNTIME_INFO). The offsets of consumers are adopted at its end, and may only go back if
+the answer was the same at both ends of this round and of the one before.
 
-With `may_ask`, each round waits until that holds: a copy knows its master by addresses alone, and
-takes nothing of a broker before its log was found to be that broker's. One that was found to be
-another is asked for nothing more.
+With `may_ask`, each round waits until it returns "": a copy knows its master only by addresses, and
+adopts nothing from a broker before its log was found to be that broker's. A broker that was found
+to be another one is not asked again.
 
 Messages: SetMaster from registrar. It sends Adopt and AnotherMaster to the keeper. A restart begins
-with a round, as after the start.
+with a round, like the first start.
 
-Differs: the first round is at once, and the next ones every ROUND_S, whatever the master's version;
-4.x waits 3 s and then has the same pace, 5.x has 60 s. A kind that a master does not know is not
-asked for again while that master runs. If there is no answer at the port for topics, which is
-listenPort - 2, the next question for them goes to listenPort. Each run of the master is asked for
-its configuration once (GET_BROKER_CONFIG), because with other delay levels than the group's the
-slave's queues of delayed messages would have other delivery times; that is said.
+Differs: the first round begins at once, and the next ones every ROUND_S, whatever the master's
+version is; 4.x waits 3 s and then has the same pace, 5.x has 60 s. A kind that a master does not
+know is not asked for again during the same run of the master. If there is no answer at the port for
+topics, which is listenPort - 2, the next question for them is sent to listenPort. Each run of the
+master is asked for its configuration once (GET_BROKER_CONFIG). If its delay levels are not the
+group's, there is a warning, as the slave's queues of delayed messages would have other delivery
+times.
 """
 
 from __future__ import annotations
@@ -48,47 +49,52 @@ from wire.errors import RemoteProtocolError
 from wire.remoting.frame import Frame
 
 ROUND_S: Final = 10.0
-"""From the beginning of a round to the next one. Upstream: 10 s (4.x), 60 s (5.x)."""
+"""The seconds from the begin of a round to the next one. Upstream: 10 s (4.x), 60 s (5.x)."""
 CHECKPOINT_S: Final = 3.0
-"""From one question for the timer's checkpoint to the next one. Upstream: 3 s (5.x)."""
+"""The seconds between two questions for the timer's checkpoint. Upstream: 3 s (5.x)."""
 TIMEOUT_S: Final = 3.0
-"""How long an answer may take. Upstream: a constant in BrokerOuterAPI, 3000 ms."""
+"""The seconds that an answer may take. Upstream: a constant in BrokerOuterAPI, 3000 ms."""
 MAY_ASK_S: Final = 0.5
-"""Until it is found out again whether a round may begin."""
+"""The seconds until `may_ask` is called again."""
 ROUND_QUESTION: Final = "runtime_info"
 """The name of the question with which a round begins and ends."""
 DELAY_LEVELS_KEY: Final = "messageDelayLevel"
 SHOWN_MAX: Final = 200
-"""So much is shown of what a master says of its delay levels."""
+"""The most characters of a master's delay levels in a warning."""
 BROKER_QUESTION: Final = "broker"
-"""Under this name it is said whether the broker may be asked."""
+"""The name under which the view has whether the broker may be asked."""
 VIP_BELOW: Final = 2
-"""Upstream: MixAll.brokerVIPChannel; by how much its port is below listenPort."""
+"""By how much the port for topics is below listenPort. Upstream: MixAll.brokerVIPChannel."""
 _OFTEN_MISSING: Final = (kinds.REQUEST_MODES, kinds.TIMER_METRICS, kinds.TIMER_CHECKPOINT)
-"""A 4.x master does not know them, and one without a timer wheel has no answer for the last two."""
+"""The kinds that a 4.x master does not know. One without a timer wheel lacks the last two."""
 _ASKED: Final = tuple(kind for kind in kinds.KINDS if kind.code is not None)
 _LOGGER = logging.getLogger("triolog.metadata")
 
 
 class AnotherBroker(TriologError):
-    """A broker is not the one whose log a copy has: one line for people."""
+    """A broker is not the one whose log a copy has. The text is one line for people."""
 
 
 @attrs.frozen
 class SetMaster:
-    """The master is at another address: what is under way with the old one does not count."""
+    """Follow the master at another address. An answer of the old one is ignored."""
 
     address: Address
 
 
 @attrs.frozen
 class _Round:
-    """Time for a round."""
+    """Timer: begin a round."""
 
 
 @attrs.frozen
 class _MayAsk:
-    """Whether the round may begin. Attributes: reason: why not, "" if it may."""
+    """The result of `may_ask`.
+
+    Attributes:
+        reason: why the round may not begin, for people; "" if it may.
+        is_another: whether no round may begin, as the broker is not the master.
+    """
 
     reason: str
     is_another: bool = False
@@ -96,12 +102,12 @@ class _MayAsk:
 
 @attrs.frozen
 class _Checkpoint:
-    """Time to ask for the timer's checkpoint."""
+    """Timer: ask for the timer's checkpoint."""
 
 
 @attrs.frozen
 class _Heard:
-    """The answer to the question under way, or why there is none."""
+    """The answer to the question under way, or the error without one."""
 
     outcome: Frame | Exception
 
@@ -140,11 +146,11 @@ class SlaveSync(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        owner: node and group, for people.
-        master: where the master's broker listens.
-        delay_levels: the group's, as messageDelayLevel has them.
-        may_ask: why a round may not begin yet, "" if it may; None: at any time. It raises
-            AnotherBroker if none may.
+        owner: the names of node and group, for people.
+        master: the address of the master's broker.
+        delay_levels: the group's delay levels, in the form of messageDelayLevel.
+        may_ask: returns why a round may not begin yet, for people, or "" if it may, and raises
+            AnotherBroker if none ever may. None: a round may always begin.
     """
 
     mailbox = MailboxSpec(capacity=16)
@@ -215,7 +221,7 @@ class SlaveSync(Actor[_Inbox]):
         self._begin()
 
     def _begin(self) -> None:
-        """Begin a round, once it may be."""
+        """Begin a round, once `may_ask` allows it."""
         if self.may_ask is None:
             self._may = True
             self._begin_round()
@@ -230,7 +236,7 @@ class SlaveSync(Actor[_Inbox]):
         await self.ctx.self_ref.tell(found)
 
     def _begin_round(self) -> None:
-        """A round that is still under way goes on, and is this one, too."""
+        """Begin a round, unless one is still under way, which then goes on instead."""
         self.ctx.timers.start("round", ROUND_S, _Round())
         if not any(isinstance(question, _Boot) for question in self._waiting):
             self._waiting.extend((_Boot(ends=False), *_ASKED, _Boot(ends=True)))
@@ -342,11 +348,15 @@ def _body(outcome: Frame | Exception) -> bytes:
 
 
 def _setting(body: bytes, key: str) -> str:
-    """A value of a broker's configuration, `key=value` lines; "": it is not there."""
+    """Return a value in a broker's configuration, which has lines `key=value`, or "" without it."""
     lines = (line.partition("=") for line in body.decode(errors="replace").splitlines())
     return next((value.strip() for name, _, value in lines if name == key), "")
 
 
 def _boot_of(body: bytes) -> str:
-    """When the master was started, as it says so. Raises: RemoteProtocolError."""
+    """Return when the master was started, by its answer, or "" if it does not tell.
+
+    Raises:
+        RemoteProtocolError: the body cannot be decoded.
+    """
     return decode_kv_table(body).get(BOOT_KEY, "")

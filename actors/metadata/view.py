@@ -1,4 +1,4 @@
-"""What the keeper of a broker's metadata publishes: others read it without a message."""
+"""What the keeper of a broker's metadata publishes, so that others read it without a message."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from actors.metadata.core.kinds import Kind
 from actors.metadata.core.tables import Tables
 
 BOOT_KEY: Final = "bootTimestamp"
-"""Under which a broker says when it was started. Upstream: BrokerStats and prepareRuntimeInfo."""
+"""The key of the time at which a broker was started. Upstream: BrokerStats, prepareRuntimeInfo."""
 
 
 @attrs.define(eq=False)
 class MetadataView:
-    """The newest tables of one group on one node; the keeper alone writes it.
+    """The newest tables of one group on one node. Only the keeper writes them.
 
     Attributes:
-        tables: a value that is never changed, so who has read it has all of one moment.
-        number: raised with each change.
-        boot_ms: when the keeper was started, by the wall clock, which is said as when the broker
-            was, and is later if the keeper alone or the group's tree was started again; numbers of
-            its different runs mean nothing to each other.
-        left: what a keeper that was stopped in order could not write, for the next one.
-        asked: on a slave, by kind, when its master last answered or did not, in Trio time, and why
-            not; "": it did.
-        another: of a copy, why the broker that is asked is another one than its master; "": it is
-            not known to be.
+        tables: a value that is never changed, so a reader has all tables of one moment.
+        number: the number of the tables, which rises with each change. Numbers of different runs
+            of the keeper cannot be compared.
+        boot_ms: when the keeper was started, by the wall clock in milliseconds since 1970. It
+            stands for the broker's start, and is later if only the keeper or the group's tree was
+            started again.
+        left: the kinds that a keeper which was stopped in order could not write, for the next one.
+        asked: on a slave, by kind, when the last answer of the master came or failed, in Trio
+            time, and why it failed, for people, or "".
+        another: on a copy, why the broker that is asked is another one than its master, for
+            people; "" if that is not known.
     """
 
     tables: Tables = attrs.field(factory=Tables)
@@ -40,17 +41,20 @@ class MetadataView:
     _changed: trio.Event = attrs.field(init=False, factory=trio.Event)
 
     def publish(self, tables: Tables) -> None:
-        """For the keeper: there are others now."""
+        """Publish new tables. Called by the keeper."""
         self.tables = tables
         self.number += 1
         changed, self._changed = self._changed, trio.Event()
         changed.set()
 
     def heard(self, name: str, now_s: float, reason: str) -> None:
-        """For slave_sync: the master has answered for one kind, or `reason` says why not."""
+        """Note that the master has answered for one kind, or in `reason` why it did not.
+
+        Called by slave_sync and master_watch.
+        """
         self.asked[name] = now_s, reason
 
     async def wait_changed(self, number: int) -> None:
-        """Return once `number` is not the newest."""
+        """Wait until there are tables after `number`."""
         while self.number == number:
             await self._changed.wait()

@@ -1,14 +1,15 @@
-"""MetadataWatches tells slaves of ours what changes in this node's metadata, as it changes.
+"""MetadataWatches sends changes of this node's metadata to Python slaves as soon as they happen.
 
-Messages: Request, from the broker port, each with code WATCH_METADATA, and its own. A request is
-answered with the rows that its asker does not have; while there are none it is held, for HOLD_S at
-most. It keeps, for each connection, the state that its end was told last, which shares all rows
-that did not change with the newest one. A restart forgets that, and tells everything again.
+Messages: Request from the broker port, with code WATCH_METADATA, and its own. A request is answered
+with the rows that the slave does not have. While there are none it is held, for at most HOLD_S. For
+each connection the actor keeps the state that it sent last, which shares all unchanged rows with
+the newest one. A restart forgets these states, and the next answers have all tables.
 
-What changes within GATHER_S of an answer goes with the next one: a slave is at most that and a
-message behind, and a master spends on each slave two looks a second at what changed, at most.
+Changes within GATHER_S of an answer are sent together in the next one. So a slave is behind by at
+most this time and a message, and a master compares the tables for each slave at most twice a
+second.
 
-Upstream has nothing like it: a slave of 5.x is up to a minute behind, one of 4.x 10 s.
+Upstream has nothing like it: a slave of 5.x is up to a minute behind, one of 4.x up to 10 s.
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ from wire.broker.java_json import encode
 
 GATHER_S: Final = 0.5
 HOLD_S: Final = 15.0
-"""Less than the idle time of a connection, and than its asker waits."""
+"""The most seconds that a request is held. It is less than the idle time of a connection, and than
+the time that a slave waits for the answer."""
 
 
 @attrs.frozen
 class _Changed:
-    """There are other tables."""
+    """The tables have changed."""
 
 
 @attrs.frozen
 class _Due:
-    """Look at what is held for a connection."""
+    """Timer: look at the request that is held for a connection."""
 
     connection: int
 
@@ -58,11 +60,11 @@ class _Watcher:
     """One connection.
 
     Attributes:
-        told: the state that its end has; None: it has not been told any.
-        number: of that state.
-        told_s: when it was told.
-        request: what it asks now.
-        asked_s: since when.
+        told: the state that was sent last, or None if none was.
+        number: the number of that state.
+        told_s: when it was sent, in Trio time.
+        request: the request that is held, if there is one.
+        asked_s: when it came, in Trio time.
     """
 
     told: Tables | None = None
@@ -125,7 +127,7 @@ class MetadataWatches(Actor[_Inbox]):
         self.ctx.self_ref.post(_Ended(channel.connection))
 
     def _look(self, connection: int) -> None:
-        """Answer what is held, or say when to look again."""
+        """Answer the request that is held, or set a timer for the next look."""
         watcher, view = self._watchers.get(connection), self.view
         if watcher is None or watcher.request is None:
             return

@@ -1,5 +1,5 @@
-"""The tables and what becomes of them, without Trio, clock or I/O.
+"""The tables and their changes, without Trio, clock or I/O.
 
-`tables` is a slave's side, `changes` a master's. Every function takes the tables and returns the
-next ones; where nothing changed these are the same object, so that nobody writes them.
+`tables` is a slave's side, and `changes` a master's. Each function takes the tables and returns the
+next ones. A table that did not change is the same object in both, and is therefore not written.
 """

@@ -1,11 +1,11 @@
-"""What a master does to its tables: the next version of what changed, and nothing else.
+"""A master's changes of its tables, each of which raises the version of the changed tables.
 
 Upstream: apache/rocketmq, broker/.../topic/TopicConfigManager.java, subscription/
 SubscriptionGroupManager.java and offset/ConsumerOffsetManager.java, 5.3.3; broker.md 5.3 and 6.2.
 
-Differs: the offsets of a topic that is removed go with it in the same step. Upstream counts the
-version of offsets up at every 500th commit; here it is counted at each change of the table, which
-holds many commits.
+Differs: the offsets of a removed topic are removed in the same step. Upstream raises the version of
+the offsets at every 500th commit; here it rises with each change of the table, which has many
+commits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wire.broker.topics import DataVersion, TopicConfig, deleted_topics
 
 
 def put_topic(tables: Tables, config: TopicConfig, now_ms: int) -> Tables:
-    """A topic is made or changed; the same configuration again is no change."""
+    """Create or change a topic. A configuration that is there already is no change."""
     rows = tables.topics.topic_config_table
     if rows.get(config.topic_name) == config:
         return tables
@@ -30,8 +30,9 @@ def put_topic(tables: Tables, config: TopicConfig, now_ms: int) -> Tables:
 
 
 def remove_topic(tables: Tables, topic: str, now_ms: int) -> Tables:
-    """A topic, and what groups have read of it. One that the table does not have may have
-    queues.
+    """Remove a topic, and all offsets of it.
+
+    A topic that is not in the table is noted as deleted all the same, as it may have queues.
     """
     rows = {name: row for name, row in tables.topics.topic_config_table.items() if name != topic}
     deleted = {**deleted_topics(tables.topics), topic: now_ms}
@@ -41,7 +42,7 @@ def remove_topic(tables: Tables, topic: str, now_ms: int) -> Tables:
 
 
 def put_group(tables: Tables, config: SubscriptionGroupConfig, now_ms: int) -> Tables:
-    """A consumer group is made or changed; the same configuration again is no change."""
+    """Create or change a consumer group. A configuration that is there already is no change."""
     rows = tables.groups.subscription_group_table
     if rows.get(config.group_name) == config:
         return tables
@@ -49,7 +50,7 @@ def put_group(tables: Tables, config: SubscriptionGroupConfig, now_ms: int) -> T
 
 
 def remove_group(tables: Tables, group: str, now_ms: int, *, clean_offsets: bool) -> Tables:
-    """A consumer group, and what it has read if `clean_offsets`."""
+    """Remove a consumer group, and with `clean_offsets` its offsets."""
     if clean_offsets:
         offsets = tables.consumer_offsets.offset_table
         left = {key: queues for key, queues in offsets.items() if key.partition("@")[2] != group}
@@ -63,7 +64,11 @@ def remove_group(tables: Tables, group: str, now_ms: int, *, clean_offsets: bool
 
 
 def set_offsets(tables: Tables, offsets: Mapping[str, Mapping[int, int]], now_ms: int) -> Tables:
-    """Commits and resets: by "topic@group" the next offset of queues. Other queues stay."""
+    """Set offsets, for commits and resets. Other queues keep theirs.
+
+    Args:
+        offsets: by "topic@group", the next offset of each queue.
+    """
     rows = dict(tables.consumer_offsets.offset_table)
     for key, queues in offsets.items():
         rows[key] = {**rows.get(key, {}), **queues}

@@ -1,7 +1,7 @@
-"""What changed between two states of a broker's tables, and a state with what changed.
+"""The difference of two states of a broker's tables, and how it is applied.
 
-A state is never changed, and what two have in common is the same object in both: so a difference
-is found by looking at each row once, and not into it.
+States are never changed, and rows that two of them have in common are the same object in both. So a
+difference is found by comparing the identity of each row, without looking into it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ _WHOLE: Final = (kinds.DELAY_OFFSETS, kinds.REQUEST_MODES)
 
 
 def increment(base: Tables | None, tables: Tables, boot: int, number: int) -> Increment:
-    """What somebody who has `base` has to be told. None: he has nothing.
+    """Return the difference from one state to another.
 
     Args:
-        boot, number: of `tables`, see `Increment`.
+        base: the state that the receiver has, or None if it has none.
+        tables: the newest state.
+        boot, number: the identity of the newest state, see `Increment`.
     """
     old = Tables() if base is None else base
     fields: dict[str, Any] = {}
@@ -46,9 +48,10 @@ def increment(base: Tables | None, tables: Tables, boot: int, number: int) -> In
 
 
 def applied(base: Tables, told: Increment) -> Tables:
-    """The state that the other end has, for whoever has `base` of it.
+    """Return the sender's state from a difference and the state that it is based on.
 
-    Raises: RemoteProtocolError: it names what is none.
+    Raises:
+        RemoteProtocolError: the difference has a timer checkpoint that cannot be decoded.
     """
     old = Tables() if told.full else base
     fields: dict[str, Any] = {}

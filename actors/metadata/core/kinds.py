@@ -1,4 +1,4 @@
-"""The kinds of metadata: for each its field in the tables, its request code and its file."""
+"""The kinds of metadata, with their fields in the tables, their request codes and their files."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from wire.broker.topics import DataVersion
 
 @attrs.frozen(kw_only=True, eq=False)
 class Kind:
-    """One kind of metadata; there is one object for each.
+    """One kind of metadata. There is one object for each.
 
     Attributes:
-        name: of its field in `Tables`, and for people.
-        code: by which a slave asks for it; None: it comes in the answer of another kind.
-        is_vip: whether it is asked for at listenPort - 2.
-        rows: of its tables, the field with the rows; None: it has none.
-        file: its name in config/.
-        empty: before anything is known.
-        decode: a file's content, or an answer's body. Raises: RemoteProtocolError.
-        encode_file: what is written into the file.
+        name: the name of its field in `Tables`, also for people.
+        code: the request code by which a slave asks for it, or None if it is in the answer of
+            another kind.
+        is_vip: whether a slave asks for it at listenPort - 2.
+        rows: the field of its table that has the rows, or None if it has no rows.
+        file: the name of its file in config/.
+        empty: its table before anything is known.
+        decode: decodes the content of a file or the body of an answer. Raises RemoteProtocolError.
+        encode_file: encodes the content of its file.
     """
 
     name: str

@@ -1,32 +1,33 @@
-"""All tables of one broker as a value, and what a slave does with an answer of its master.
+"""All tables of one broker as a value, and how a slave adopts an answer of its master.
 
 Upstream: apache/rocketmq, broker/.../slave/SlaveSynchronize.java, 5.3.3; classic-ha.md 5.2.
 
-The rules, for each kind by itself:
+The rules for each kind:
 
-- **Topics, groups, static topics, timer metrics** have a version. An equal one changes nothing. A
-  later one (by state version, then counter, then time) is the next state of the same table: it
-  replaces the table in one step, and what it lacks the master has removed. It is not that if it
-  lacks more rows than there were changes by its counter, or if the table has another **lineage**,
-  a name that masters of ours give a table when it begins. Then, and by any other version, the
-  master began its table anew or put it back: what it has is taken, and what it lacks is **kept**
-  until the master names it again. Either way the master's version is adopted as it is.
-- **Consumer offsets** never go back: the larger one of each queue counts, unless the same running
-  master has itself said a larger one before, which is a reset on purpose. What a topic or a group
-  had goes once the master has removed that and lacks the offsets, too.
+- **Topics, groups, static topics and timer metrics** have a version. An answer with an equal
+  version changes nothing. One with a later version (by state version, then counter, then time) is
+  the next state of the same table: it replaces the table in one step, and rows that it lacks were
+  removed by the master. It is not the next state if it lacks more rows than its counter has
+  changes, or if its table has another **lineage**, a name that Python masters give a table when
+  they create it. Then, and with any other version, the master has created its table again or
+  restored an earlier one: its rows are taken, and the slave's rows that it lacks are **kept** until
+  the master has them again. In all cases the master's version is adopted unchanged.
+- **Consumer offsets** never go back: the larger one counts for each queue, unless the same run of
+  the master has answered with a larger one before, which means that they were reset. The offsets of
+  a topic or group are removed once the master has removed it and lacks its offsets as well.
 - **Delay offsets and timer checkpoints**: the larger ones count.
 - **Request modes** have no version and are replaced.
 
-A master's table of topics also says which topics were **deleted**, and when: their queues go, on
-every node. A slave of a Java master, which does not say it, finds it out: a topic that is gone was
-deleted at the latest when the table got its version.
+A Python master's table of topics also has the topics that were **deleted**, with the times, and
+each node removes their queues. A Java master's table has none of this, so its slave infers it: a
+topic that is missing was deleted at the latest when the table got its version.
 
 Differs:
-- 5.3.3 deletes every row before it adds the new ones, and counts its own version up (T23); 4.9
-  clears the table first. There is a moment in which a reader finds no topic.
+- 5.3.3 deletes all rows before it adds the new ones, and raises its own version (T23); 4.9 clears
+  the table first. So for a moment a reader finds no topic.
 - An answer of a master that has lost its table leaves upstream's slave without topics.
-- Upstream takes smaller offsets from a master that restarted with older ones (T21), and keeps
-  those of topics and groups that are gone (T24).
+- Upstream takes smaller offsets from a master that restarted with older ones (T21), and keeps those
+  of topics and groups that were removed (T24).
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ V = TypeVar("V")
 K = TypeVar("K")
 J = TypeVar("J", bound=JavaObject)
 KEPT_KEY: Final = "triologKept"
-"""In a table's file: rows that the master's table, which began anew, does not have."""
+"""The key in a table's file with the rows that are kept although the master's table lacks them."""
 VERSIONED: Final = (kinds.TOPICS, kinds.QUEUE_MAPPINGS, kinds.GROUPS, kinds.TIMER_METRICS)
 """The kinds whose tables have a version that says which rows they have."""
 LINEAGE_KEY: Final = "triologLineage"
-"""In a table's file, and in what a master of ours answers: the name of a table that began once."""
+"""The key in a table's file, and in a Python master's answer, with the lineage of the table."""
 DELETED_MAX: Final = 1000
-"""How many deleted topics a table names, those of the last deletions: each takes some 40 bytes of
-every change that slaves hear of."""
+"""The most deleted topics in a table, those of the last deletions. Each takes some 40 bytes of
+every change that is sent to slaves."""
 _NEVER: Final = DataVersion(state_version=0)
 _names = msgspec.json.Decoder(list[str])
 
@@ -78,9 +79,10 @@ class Tables:
     """A broker's metadata. Tables in it are never changed, only replaced.
 
     Attributes:
-        gone_topics, gone_groups: removed by the master while this ran; their offsets go with them.
-        said_offsets: what the master that runs has last said of each queue in its answers to 43,
-            also if it has not said it again since; None: it has not answered yet.
+        gone_topics, gone_groups: those that the master has removed during this run of the node,
+            whose offsets are removed as well.
+        said_offsets: the last offset of each queue in the answers to code 43 of the present run
+            of the master, or None before the first answer.
     """
 
     topics: TopicTable = kinds.TOPICS.empty
@@ -110,12 +112,12 @@ def with_lineage(tables: Tables, name: str) -> Tables:
 
 
 def changed_kinds(old: Tables, new: Tables) -> tuple[Kind, ...]:
-    """What has to be written."""
+    """Return the kinds whose tables differ and therefore have to be written."""
     return tuple(kind for kind in kinds.KINDS if _table(kind, old) is not _table(kind, new))
 
 
 def rows_of(kind: Kind, tables: Tables) -> dict[Any, Any]:
-    """The rows of one kind's table; a timer checkpoint has none."""
+    """Return the rows of one kind's table, which are none of a timer checkpoint."""
     rows: dict[Any, Any] = {} if kind.rows is None else getattr(_table(kind, tables), kind.rows)
     return rows
 
@@ -125,14 +127,16 @@ def _table(kind: Kind, tables: Tables) -> Any:
 
 
 def another_master(tables: Tables) -> Tables:
-    """Whoever answers next is another master, or one that was started again."""
+    """Return the tables for answers of another master, or of one that was started again."""
     return attrs.evolve(tables, said_offsets=None)
 
 
 def promoted(tables: Tables, now_ms: int) -> Tables:
-    """This node is master now. By its clock no topic was deleted later than now, so what is stored
-    from now on is found. A table of which this, or that rows were kept, makes another one than its
-    version says, for whoever has that of the master before, is the next one.
+    """Return the tables of a node that has become the master.
+
+    No topic counts as deleted later than now by this node's clock, so that messages which are
+    stored from now on are found. A table gets the next version if this changed it or if it has
+    kept rows, as it then differs from the previous master's table of the same version.
     """
     said = deleted_topics(tables.topics)
     deleted = {topic: min(at_ms, now_ms) for topic, at_ms in said.items()}
@@ -147,7 +151,7 @@ def promoted(tables: Tables, now_ms: int) -> Tables:
 
 
 def as_master(tables: Tables) -> Tables:
-    """As a master has them: what is here is what the group has, and nobody else says more."""
+    """Return the tables as a master has them: without kept rows and other marks of a slave."""
     fields: dict[str, Any] = {
         kind.name: _with_kept(_table(kind, tables), frozenset()) for kind in VERSIONED
     }
@@ -160,7 +164,7 @@ def as_master(tables: Tables) -> Tables:
 
 
 def adopt(tables: Tables, kind: Kind, answer: Any) -> Tables:
-    """The tables once the master's answer for one kind is taken."""
+    """Return the tables after adopting the master's answer for one kind."""
     if kind is kinds.TOPICS:
         return _adopt_topics(tables, answer)
     if kind is kinds.CONSUMER_OFFSETS:
@@ -183,7 +187,10 @@ def adopt(tables: Tables, kind: Kind, answer: Any) -> Tables:
 
 
 def _adopt_topics(tables: Tables, answer: TopicTable) -> Tables:
-    """The answer holds static topics, too, which are a table of their own with a version."""
+    """Return the tables after adopting topics and static topics.
+
+    The static topics are in the same answer, but are a separate table with its own version.
+    """
     version = answer.mapping_data_version
     if version is not None:
         mappings = TopicQueueMappings(
@@ -216,7 +223,7 @@ def _adopt_groups(tables: Tables, answer: GroupTable) -> Tables:
 
 
 def _next_version(kind: Kind, own: J, answer: J) -> tuple[J, frozenset[str]]:
-    """The table that follows `own`, and the rows that the master has removed."""
+    """Return the table that follows `own`, and the keys of the rows that the master has removed."""
     if _version(own) == _version(answer) and _lineage(answer) in (None, _lineage(own)):
         return own, frozenset()
     assert kind.rows is not None  # VersionedTablesHaveRows
@@ -234,7 +241,11 @@ def _next_version(kind: Kind, own: J, answer: J) -> tuple[J, frozenset[str]]:
 
 
 def _follows(own: JavaObject, answer: JavaObject, removed_count: int) -> bool:
-    """Whether the answer is a later state of the table of which we have a state."""
+    """Return whether an answer is a later state of this node's table.
+
+    Args:
+        removed_count: how many rows the answer lacks.
+    """
     before, after = _lineage(own), _lineage(answer)
     if before is not None and after is not None and before != after:
         return False
@@ -266,13 +277,16 @@ def _with_kept(table: J, kept: Set[str]) -> J:
 
 
 def with_deleted(table: TopicTable, deleted: Mapping[str, int]) -> TopicTable:
-    """The table with these deleted topics; those that there are, and too old ones, are left out."""
+    """Return the table with these deleted topics.
+
+    Topics that exist again are left out, and of the others all but the last DELETED_MAX.
+    """
     gone = [(at, name) for name, at in deleted.items() if name not in table.topic_config_table]
     return _with_more(table, DELETED_KEY, {name: at for at, name in sorted(gone)[-DELETED_MAX:]})
 
 
 def _with_more(table: J, key: str, value: Any) -> J:
-    """The table with a key of ours; without it if there is nothing to say."""
+    """Return the table with a key that upstream does not know, or without it for an empty value."""
     more = {other: raw for other, raw in (table.more or {}).items() if other != key}
     if value:
         more[key] = Raw(msgspec.json.encode(value))
@@ -317,7 +331,11 @@ def _is_gone(key: str, topics: Set[str], groups: Set[str]) -> bool:
 def _larger_or_reset(
     own: Mapping[int, int], theirs: Mapping[int, int], said: Mapping[int, int]
 ) -> dict[int, int]:
-    """By queue the larger offset; the master's if the same master has said a larger one before."""
+    """Return the larger offset of each queue, or the master's if it was reset.
+
+    Args:
+        said: the master's offsets in its previous answer.
+    """
     if own == theirs:
         return dict(theirs)
     merged = dict(own)
@@ -335,7 +353,7 @@ def _larger_delays(own: DelayOffsets, answer: DelayOffsets) -> DelayOffsets:
 
 
 def _larger_checkpoint(own: TimerCheckpoint, answer: TimerCheckpoint) -> TimerCheckpoint:
-    """Two of the numbers are about the slave's own files."""
+    """Return the larger numbers of two checkpoints, but keep those about the node's own files."""
     return msgspec.structs.replace(
         own,
         last_read_ms=max(own.last_read_ms, answer.last_read_ms),
