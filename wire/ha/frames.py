@@ -125,7 +125,7 @@ class FrameMeter:
         self._layout = layout
         self.body_bytes = self.rest_bytes = 0
         self.header_bytes = layout.first_bytes
-        self._head = b""
+        self._head = bytearray()  # one of 4 MiB may come byte by byte
 
     def passed(self, data: bytes) -> None:
         """Note that these bytes were read."""
@@ -148,7 +148,7 @@ class FrameMeter:
         self.rest_bytes -= size
 
     def _read_header(self) -> None:
-        head, layout = self._head, self._layout
+        head, layout = bytes(self._head), self._layout
         try:
             self.header_bytes = layout.header_bytes(head) - len(head)
             if self.header_bytes:
@@ -157,7 +157,7 @@ class FrameMeter:
         except RemoteProtocolError:
             self.body_bytes = self.header_bytes = 0
             return
-        self._head, self.header_bytes = b"", layout.first_bytes
+        self._head, self.header_bytes = bytearray(), layout.first_bytes
         self.body_bytes = self.rest_bytes = found.size if isinstance(found, FrameStarted) else 0
 
 
