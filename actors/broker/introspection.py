@@ -16,9 +16,9 @@ getBrokerHaStatus, getBrokerConfig, updateBrokerConfig), remoting/.../body/HARun
 
 Differs: 25 changes nothing, as a node's settings are in its cluster file. Values about parts that
 this broker does not have, such as queues of thread pools, are left out, or 0 where a tool needs
-them. So are the counts as of the last two midnights; hence the messages that tools show as today's
-are those since the node's start. A rate is about the time between two requests that are at least
-RATE_S apart.
+them. The messages that tools show as those of today and yesterday are those since the node's start,
+as upstream's (`midnights`). A rate is about the time between two requests that are at least RATE_S
+apart.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from typing import Final
 import attrs
 import trio
 
+from actors.broker.midnights import Midnights
 from actors.env import Env
 from actors.ha.connection_state import GetStatus, HaStatus
 from actors.ha.core.states import HAConnectionState
@@ -108,6 +109,7 @@ class Introspection:
         settings: the settings of the group on this node, by upstream's names.
         folder: the folder of the log.
         stored: returns how many messages were appended here since the node's start.
+        midnights: how many of those there were at the last two midnights.
         processors: the processor of each request code.
     """
 
@@ -115,6 +117,7 @@ class Introspection:
     settings: Mapping[str, str]
     folder: str
     stored: Callable[[], int]
+    midnights: Midnights
     view: MetadataView
     state: ActorRef[GetStatus]
     processors: dict[int, Processor] = attrs.field(init=False)
@@ -158,6 +161,8 @@ class Introspection:
             "runtime": _runtime(max(0, now_ms - self.view.boot_ms)),
             "putTps": f"{put} {put} {put}",
             "msgPutTotalTodayNow": str(stored),
+            "msgPutTotalTodayMorning": str(self.midnights.today),
+            "msgPutTotalYesterdayMorning": str(self.midnights.yesterday),
             "commitLogDiskRatio": f"{self.env.disk.usage(self.folder):.4f}",
             **dict.fromkeys(("getTransferredTps", "getTransferedTps"), "0.0 0.0 0.0"),
             **dict.fromkeys(_ZERO, "0"),
@@ -239,8 +244,6 @@ _ZERO: Final = (
     "msgGetTotalTodayMorning",
     "msgGetTotalTodayNow",
     "msgGetTotalYesterdayMorning",
-    "msgPutTotalTodayMorning",
-    "msgPutTotalYesterdayMorning",
     "pageCacheLockTimeMills",
     "pullThreadPoolQueueHeadWaitTimeMills",
     "pullThreadPoolQueueSize",

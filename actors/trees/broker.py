@@ -5,6 +5,7 @@ port where slaves and operators ask for it.
 - on a slave remoting_client and metadata_sync, which copy the master's: a Java master is asked for
   all of it again and again, one of ours tells what changes; a copy asks only while it follows
 - metadata_watches: tells slaves of ours
+- midnights: counts messages by day
 - port, vip_port: the servers at listenPort and at listenPort - 2, each with `connections` and
   `accept`; with a `second_host` second_port and second_vip_port, too
 - with name servers announcer, for the registrar
@@ -22,6 +23,7 @@ from typing import Final
 
 from actors.broker.followed import FollowedBroker, KnownBroker
 from actors.broker.introspection import Introspection
+from actors.broker.midnights import MidnightCounter
 from actors.broker.registrar import Announcer, Followers, Presence, Registrar
 from actors.env import Address
 from actors.metadata import keeper as keeper_messages
@@ -64,6 +66,7 @@ def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
         _keeper(setup),
         *(() if is_master else (_client(setup), _copying(setup, master))),
         ChildSpec(name="metadata_watches", start=partial(MetadataWatches, view=setup.metadata)),
+        _midnights(setup),
         *_servers(setup, group.broker_port),
         *(() if setup.registering is None else (_announcer(setup),)),
     )
@@ -86,6 +89,13 @@ def _keeper(setup: GroupSetup) -> ChildSpec:
         dispatcher=setup.registry.ref(setup.paths.dispatcher),
     )
     return ChildSpec(name="metadata", start=keeper, backoff=BROKER_BACKOFF)
+
+
+def _midnights(setup: GroupSetup) -> ChildSpec:
+    counter = partial(
+        MidnightCounter, env=setup.env, stored=setup.stored, midnights=setup.midnights
+    )
+    return ChildSpec(name="midnights", start=counter)
 
 
 def _client(setup: GroupSetup) -> ChildSpec:
@@ -226,6 +236,7 @@ def _servers(setup: GroupSetup, port: int) -> tuple[ChildSpec, ...]:
         settings=_settings(setup, port),
         folder=setup.root,
         stored=setup.stored,
+        midnights=setup.midnights,
         view=setup.metadata,
         state=setup.registry.ref(setup.paths.connection_state),
     ).processors

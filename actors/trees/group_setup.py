@@ -8,6 +8,7 @@ from functools import partial
 
 import attrs
 
+from actors.broker.midnights import Midnights
 from actors.broker.registrar import Member, RegistrationView
 from actors.config import ClassicGroup, ClusterConfig
 from actors.env import Address, Env
@@ -117,6 +118,7 @@ class GroupSetup:
         registering: None: with no name server.
         registrations: what the registrar publishes.
         stored: how many messages were appended here since the node's start.
+        midnights: how many those were at the last two midnights.
         connections, sessions: numbers that outlive restarts of the tree.
     """
 
@@ -135,6 +137,7 @@ class GroupSetup:
     registering: Registering | None = None
     registrations: RegistrationView = attrs.field(factory=RegistrationView)
     stored: Callable[[], int] = lambda: 0
+    midnights: Midnights = attrs.field(factory=Midnights)
     connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
     sessions: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
 

@@ -83,6 +83,11 @@ async def test_runtime_info_has_both_spellings_and_the_log_s_ends(autojump_clock
         assert table["runtime"] == "[ 0 days, 0 hours, 1 minutes, 30 seconds ]"
         assert int(table["commitLogMaxOffset"]) >= int(table["commitLogMinOffset"]) == 0
         assert 0.0 <= float(table["commitLogDiskRatio"]) <= 1.0
+        midnights = nodes.setups["n0"].midnights
+        midnights.today, midnights.yesterday = 7, 3
+        table = said(await operator.ask(RUNTIME))["table"]
+        assert table["msgPutTotalTodayMorning"] == "7"
+        assert table["msgPutTotalYesterdayMorning"] == "3"
 
 
 def test_a_rate_is_that_between_two_questions() -> None:
