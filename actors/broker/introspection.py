@@ -154,11 +154,11 @@ class Introspection:
         now_ms, stored = self.env.wall_clock_ms(), self.stored()
         put = f"{self._rate.of(stored, trio.current_time()):.2f}"
         table = {
-            BOOT_KEY: str(self.view.boot_ms),
+            BOOT_KEY: str(self.view.started_ms),
             "brokerActive": "true",
             "brokerVersion": str(VERSION),
             "brokerVersionDesc": VERSION_NAME,
-            "runtime": _runtime(max(0, now_ms - self.view.boot_ms)),
+            "runtime": _runtime(max(0, now_ms - self.view.started_ms)),
             "putTps": f"{put} {put} {put}",
             "msgPutTotalTodayNow": str(stored),
             "msgPutTotalTodayMorning": str(self.midnights.today),

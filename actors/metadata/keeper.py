@@ -150,10 +150,10 @@ class MetadataKeeper(Actor[_Inbox]):
                 offsets=len(tables.consumer_offsets.offset_table),
             )
         )
-        self.view.boot_ms = self.env.wall_clock_ms()
+        self.view.started_ms = self.env.wall_clock_ms()
         lineage, own = f"{self.ctx.rng.getrandbits(63):x}", tables
         if self.is_master:
-            own = core.with_lineage(core.promoted(tables, self.view.boot_ms), lineage)
+            own = core.with_lineage(core.promoted(tables, self.view.started_ms), lineage)
         self._publish(read, own)
         self._delete_queues(Tables())
         self._plan_write()

@@ -22,7 +22,7 @@ class MetadataView:
         tables: a value that is never changed, so a reader has all tables of one moment.
         number: the number of the tables, which rises with each change. Numbers of different runs
             of the keeper cannot be compared.
-        boot_ms: when the keeper was started, by the wall clock in milliseconds since 1970. It
+        started_ms: when the keeper was started, by the wall clock in milliseconds since 1970. It
             stands for the broker's start, and is later if only the keeper or the group's tree was
             started again.
         left: the kinds that a keeper which was stopped in order could not write, for the next one.
@@ -34,7 +34,7 @@ class MetadataView:
 
     tables: Tables = attrs.field(factory=Tables)
     number: int = 0
-    boot_ms: int = 0
+    started_ms: int = 0
     left: tuple[Kind, ...] = ()
     asked: dict[str, tuple[float, str]] = attrs.field(factory=dict)
     another: str = ""

@@ -119,7 +119,7 @@ class MetadataWatches(Actor[_Inbox]):
         elif watcher.request is not None:
             watcher.request.fail(Refused(ResponseCode.SYSTEM_ERROR, "it asks again"))
         watcher.request, watcher.asked_s = request, self.ctx.now_s()
-        if (asked.boot, asked.number) != (self.view.boot_ms, watcher.number):
+        if (asked.boot, asked.number) != (self.view.started_ms, watcher.number):
             watcher.told = None
         self._look(connection)
 
@@ -138,6 +138,6 @@ class MetadataWatches(Actor[_Inbox]):
             self.ctx.timers.start_at(connection, due_s, _Due(connection))
             return
         request, watcher.request = watcher.request, None
-        told = increment(watcher.told, view.tables, view.boot_ms, view.number)
+        told = increment(watcher.told, view.tables, view.started_ms, view.number)
         watcher.told, watcher.number, watcher.told_s = view.tables, view.number, now_s
         request.send(Answer(body=encode(told)))

@@ -79,7 +79,7 @@ async def test_runtime_info_has_both_spellings_and_the_log_s_ends(autojump_clock
             assert [float(part) for part in table[name].split()] == [0.0, 0.0, 0.0]
         assert table["brokerVersionDesc"] == "V5_3_3"
         assert table["brokerVersion"] == "479"
-        assert table["bootTimestamp"] == str(nodes.views["n0"].boot_ms)
+        assert table["bootTimestamp"] == str(nodes.views["n0"].started_ms)
         assert table["runtime"] == "[ 0 days, 0 hours, 1 minutes, 30 seconds ]"
         assert int(table["commitLogMaxOffset"]) >= int(table["commitLogMinOffset"]) == 0
         assert 0.0 <= float(table["commitLogDiskRatio"]) <= 1.0
