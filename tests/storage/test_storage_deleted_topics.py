@@ -91,6 +91,27 @@ async def test_a_queue_with_newer_records_stays(autojump_clock: Any) -> None:
         assert (await kit.units("t")).next_offset == 0
 
 
+async def test_what_stays_of_a_deleted_topic_is_no_damage(autojump_clock: Any) -> None:
+    """Units of older records, in a queue with a newer one or where the process has ended before it
+    removed them.
+    """
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await filled(kit, "t", "u")
+        write_topics(disk, t=kit.wall_ms, u=kit.wall_ms)
+        deleted_ms, kit.wall_ms = kit.wall_ms, kit.wall_ms + 10
+        await kit.append(Message("t", b"x"))
+        await kit.dispatched((await kit.range()).written_bytes)
+        await delete(kit, t=deleted_ms)
+        assert (await kit.units("t")).next_offset == 4
+    found = checked(disk, ROOT).findings
+    assert found.damage == []
+    assert [each for each in found.notes if "deleted" in each] == [
+        "consumequeue: 9 units lead to records of deleted topics, consumequeue/t/0, unit 0 first: a"
+        " start removes the queues in which nothing was stored since"
+    ]
+
+
 async def test_a_slave_that_is_behind_derives_nothing_that_was_deleted(autojump_clock: Any) -> None:
     data = b"".join(
         record(93 * number, b"x", queue_offset=offset, ts=ts)

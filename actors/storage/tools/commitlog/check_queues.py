@@ -121,6 +121,8 @@ class QueueCheck:
     _kept: int = attrs.field(default=0, init=False)
     _repeated: Summed = attrs.field(factory=Summed, init=False)
     _older: Summed = attrs.field(factory=Summed, init=False)
+    _left: Summed = attrs.field(factory=Summed, init=False)
+    _deleted_bytes: dict[QueueKey, int] = attrs.field(factory=dict, init=False)
     _extended: Summed = attrs.field(factory=Summed, init=False)
     _wrong: Summed = attrs.field(factory=Summed, init=False)
     _wrong_queues: int = attrs.field(default=0, init=False)
@@ -133,13 +135,8 @@ class QueueCheck:
 
     def take(self, heads: Sequence[RecordHead]) -> None:
         """Compare the units of the next records of the log."""
-        fitting = [
-            each
-            for head in heads
-            if has_unit(head)
-            for each in queue_heads(head)
-            if each.topic not in self.deleted or each.store_ts > self.deleted[each.topic]
-        ]
+        found = [each for head in heads if has_unit(head) for each in queue_heads(head)]
+        fitting = [each for each in found if not self._is_deleted(each)]
         by_queue = sorted(fitting, key=key_of)  # stable: log order within a queue
         for key, group in groupby(by_queue, key=key_of):
             run: list[RecordHead] = []
@@ -153,6 +150,12 @@ class QueueCheck:
                 run.append(head)
             if run:
                 self._compare(key, run)
+
+    def _is_deleted(self, head: RecordHead) -> bool:
+        if head.topic not in self.deleted or head.store_ts > self.deleted[head.topic]:
+            return False
+        self._deleted_bytes[key_of(head)] = head.physical_offset
+        return True
 
     def _advance(self, key: QueueKey, head: RecordHead) -> bool:
         """Add a record to its queue's range. Returns: whether a unit of its own has to lead
@@ -300,6 +303,12 @@ class QueueCheck:
                 f"consumequeue: {self._repeated.count} records have queue offsets that older ones"
                 f" have, {self._repeated.first} first: no unit leads to them"
             )
+        if self._left.count:
+            self._findings.note(
+                f"consumequeue: {self._left.count} units lead to records of deleted topics,"
+                f" {self._left.first} first: a start removes the queues in which nothing was stored"
+                " since"
+            )
         if self._older.count:
             self._findings.note(
                 f"consumequeue: {self._older.count} units lead to older records,"
@@ -372,6 +381,9 @@ class QueueCheck:
         known = self._ranges.get(key)
         if known is not None and offset <= known.begun_bytes:
             self._older.add(f"{_name(key)}, unit {number}")
+            return
+        if offset <= self._deleted_bytes.get(key, NEVER):
+            self._left.add(f"{_name(key)}, unit {number}")
             return
         self._findings.hurt(
             f"{_name(key)}: unit {number}: points at {offset}, where no record of this queue is"
