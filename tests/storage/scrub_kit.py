@@ -96,6 +96,7 @@ async def found_by_a_round(kit: Kit, min_bytes: int = 0, **changes: Any) -> list
 def round_over(kit: Kit, held: dispatcher_messages.ScrubRange, **changes: Any) -> list[Mend]:
     """What is damaged of what the dispatcher says that there is."""
     walk = walk_of(kit, held, **changes)
+    walk.queues.deleted = held.deleted
     if walk.index is not None:
         walk.index.newest = (held.index_name, held.index_units_next)
     found: list[Mend] = []

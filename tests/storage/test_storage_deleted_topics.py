@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import trio
 from dispatcher_kit import received
+from scrub_kit import damage, found_by_a_round, mend, queue_file
 from storage_kit import record
 from store_kit import ROOT, Kit, running, sim_disk, small_group
 from tools_kit import LAYOUT, checked, twin
@@ -22,6 +23,7 @@ from actors.sim.disk import SimDisk
 from actors.storage.dispatch.dispatcher_messages import DeleteTopics, TopicsDeleted
 from wire.broker.java_json import encode
 from wire.broker.topics import DELETED_KEY, TopicTable
+from wire.files.consume_queue import UNIT_BYTES
 
 
 async def delete(kit: Kit, **topics: int) -> int:
@@ -259,3 +261,19 @@ async def test_a_queue_goes_although_there_is_no_room_for_its_first_file(
         await kit.dispatched((await kit.range()).written_bytes)
         assert (await kit.units("t")).next_offset == 1
     assert checked(disk, ROOT).findings.damage == []
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+async def test_a_damaged_unit_leads_to_the_newer_record_again(
+    autojump_clock: Any, number: int
+) -> None:
+    async with running(sim_disk()) as kit:
+        await filled(kit, "t", "u")
+        await delete(kit, t=kit.wall_ms)
+        kit.wall_ms += 10
+        newer = [(await kit.append(Message("t", b"x"))).first_bytes for _ in range(3)]
+        await kit.dispatched((await kit.range()).written_bytes)
+        damage(kit, queue_file(kit), bytes(range(8)), number * UNIT_BYTES)
+        await mend(kit, await found_by_a_round(kit))
+        assert [unit[0] for unit in (await kit.units("t")).units] == newer
+        assert await found_by_a_round(kit) == []

@@ -278,6 +278,7 @@ class DerivedScrubber(Actor[_Inbox]):
             rest_s = self._round_at_s - self.ctx.now_s()
             self._pause(rest_s if rest_s > 0 else SUSPECTS_S)
             return
+        walk.queues.deleted = held.deleted
         if walk.index is not None:
             walk.index.newest = (held.index_name, held.index_units_next)
             walk.index.with_tag_keys = held.with_tag_keys

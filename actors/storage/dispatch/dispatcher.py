@@ -170,6 +170,7 @@ class Lookups:
             index_units_next=header.units_next,
             with_tag_keys=index.with_tag_keys,
             suspects=suspects,
+            deleted=self.files.deleted,
         )
 
 

@@ -116,6 +116,7 @@ class ScrubRange:
             unit.
         with_tag_keys: whether records have entries for their tags.
         suspects: key and queue offset of damaged units that lookups have found.
+        deleted: as of `DerivedFiles`; records that were stored until then have no units.
     """
 
     min_bytes: int
@@ -124,6 +125,7 @@ class ScrubRange:
     index_units_next: int
     with_tag_keys: bool
     suspects: tuple[tuple[QueueKey, int], ...]
+    deleted: Mapping[str, int]
 
 
 @attrs.frozen(kw_only=True)

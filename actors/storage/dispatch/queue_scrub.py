@@ -12,7 +12,7 @@ nobody can say what it was.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
 
@@ -51,6 +51,7 @@ class QueueScrub:
         proof: reads the records to which units lead.
         has_extended: whether the store has a `consumequeue_ext`.
         begun_anew_bytes: no queue began anew with a record after this offset.
+        deleted: when topics were deleted; records that were stored until then are not compared.
         read_bytes: how many bytes of queues and records were read so far.
     """
 
@@ -60,6 +61,7 @@ class QueueScrub:
     proof: RecordProof
     has_extended: bool
     begun_anew_bytes: int = -1
+    deleted: Mapping[str, int] = attrs.field(factory=dict)
     read_bytes: int = 0
     _reader: QueueReader = attrs.field(init=False)
 
@@ -80,6 +82,8 @@ class QueueScrub:
         """
         found: list[UnitMend] = []
         fitting = [each for head in heads if has_unit(head) for each in queue_heads(head)]
+        if self.deleted:
+            fitting = [each for each in fitting if not self._is_deleted(each)]
         by_queue = sorted(fitting, key=key_of)  # stable: log order within a queue
         with closing(self._reader):
             for number, (key, group) in enumerate(groupby(by_queue, key=key_of), 1):
@@ -88,6 +92,9 @@ class QueueScrub:
                 if number % QUEUES_PER_STEP == 0:
                     yield
         return found
+
+    def _is_deleted(self, head: RecordHead) -> bool:
+        return head.topic in self.deleted and head.store_ts <= self.deleted[head.topic]
 
     def _queue(self, key: QueueKey, heads: list[RecordHead], found: list[UnitMend]) -> None:
         """Compare the records of one queue, in runs of consecutive numbers."""
