@@ -35,6 +35,7 @@ from actors.runtime import ActorError, ActorRef
 from actors.storage.files.replacing import replace_file, settle_spares
 from actors.storage.files.whole_files import read_bytes
 from actors.storage.log.log_reader import LogReader, OffsetGone
+from actors.storage.node.identity import UNREADABLE
 from wire.broker.codes import RequestCode, ResponseCode
 from wire.broker.routes import decode_kv_table
 from wire.errors import RemoteProtocolError
@@ -64,7 +65,7 @@ class KnownBroker:
         try:
             found: Any = json.loads(read_bytes(self.disk, self.path, _FILE_BYTES_MAX))
             return str(found["name"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, *UNREADABLE):
             return ""
 
     def remember(self, name: str) -> None:

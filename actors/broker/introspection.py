@@ -7,18 +7,17 @@ getBrokerHaStatus, getBrokerConfig, updateBrokerConfig), remoting/.../body/HARun
 
 | Code | Request                 | Answer                                                       |
 |------|-------------------------|--------------------------------------------------------------|
-| 25   | UPDATE_BROKER_CONFIG    | refused, with the key                                        |
+| 25   | UPDATE_BROKER_CONFIG    | the keys of `changed_settings` change, others are refused    |
 | 26   | GET_BROKER_CONFIG       | `key=value` lines under upstream's names                     |
 | 28   | GET_BROKER_RUNTIME_INFO | values by name                                               |
 | 907  | GET_BROKER_HA_STATUS    | of a master its slaves, of a slave its connection            |
 
 `getTransferredTps` is also sent in the spelling of 4.x, without which mqadmin 4.9.7 fails.
 
-Differs: 25 changes nothing, as a node's settings are in its cluster file. Values about parts that
-this broker does not have, such as queues of thread pools, are left out, or 0 where a tool needs
-them. The messages that tools show as those of today and yesterday are those since the node's start,
-as upstream's (`midnights`). A rate is about the time between two requests that are at least RATE_S
-apart.
+Differs: 25 changes some keys only, see `changed_settings`. Values about parts that this broker does
+not have, such as queues of thread pools, are left out, or 0 where a tool needs them. The messages
+that tools show as those of today and yesterday are those since the node's start, as upstream's
+(`midnights`). A rate is about the time between two requests that are at least RATE_S apart.
 """
 
 from __future__ import annotations
@@ -30,8 +29,11 @@ from typing import Final
 import attrs
 import trio
 
+from actors.broker.changed_settings import ChangedSettings, NotChanged
 from actors.broker.midnights import Midnights
+from actors.config.brokerconf.properties import parse_properties
 from actors.env import Env
+from actors.errors import ConfigError
 from actors.ha.connection_state import GetStatus, HaStatus
 from actors.ha.core.states import HAConnectionState
 from actors.metadata.view import BOOT_KEY, MetadataView
@@ -106,7 +108,10 @@ class Introspection:
     """Answers about one member of a group.
 
     Attributes:
-        settings: the settings of the group on this node, by upstream's names.
+        settings: the settings of the group on this node, by upstream's names, without those that
+            may be changed.
+        changed: the settings that may be changed, with what operators have changed.
+        has_changed: called after each change.
         folder: the folder of the log.
         stored: returns how many messages were appended here since the node's start.
         midnights: how many of those there were at the last two midnights.
@@ -115,6 +120,8 @@ class Introspection:
 
     env: Env
     settings: Mapping[str, str]
+    changed: ChangedSettings
+    has_changed: Callable[[], None]
     folder: str
     stored: Callable[[], int]
     midnights: Midnights
@@ -128,7 +135,7 @@ class Introspection:
             RequestCode.GET_BROKER_RUNTIME_INFO: partial(self._ask, self._runtime_info),
             RequestCode.GET_BROKER_HA_STATUS: partial(self._ask, self._ha_status),
             RequestCode.GET_BROKER_CONFIG: self._config,
-            RequestCode.UPDATE_BROKER_CONFIG: _update_config,
+            RequestCode.UPDATE_BROKER_CONFIG: self._update_config,
         }
 
     def _ask(self, make: Callable[[HaStatus | None], Answer], request: Request) -> None:
@@ -217,21 +224,27 @@ class Introspection:
         )
 
     def _config(self, request: Request) -> Answer:
-        lines = "".join(f"{key}={value}\n" for key, value in sorted(self.settings.items()))
+        settings = {**self.settings, **self.changed.values}
+        lines = "".join(f"{key}={value}\n" for key, value in sorted(settings.items()))
         version = encode(DataVersion(state_version=0)).decode()
         return Answer(ext_fields={"version": version}, body=lines.encode())
 
+    def _update_config(self, request: Request) -> Answer:
+        """Change settings.
 
-def _update_config(request: Request) -> Answer:
-    """Refuse the change, and name its keys.
-
-    Raises:
-        Refused: always.
-    """
-    lines = request.body.decode(errors="replace").splitlines()
-    keys = [line.partition("=")[0].strip() for line in lines if line.strip()]
-    text = f"{', '.join(keys) or 'nothing'}: settings are the cluster file's, and change at a start"
-    raise Refused(ResponseCode.INVALID_PARAMETER, text)
+        Raises:
+            Refused: nothing was changed.
+        """
+        try:
+            entries = parse_properties(request.body, "the request")
+            self.changed.change({entry.key: entry.value for entry in entries})
+        except (NotChanged, ConfigError) as error:
+            raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        except OSError as error:
+            text = f"nothing is changed: {error.strerror or error}"
+            raise Refused(ResponseCode.SYSTEM_ERROR, text) from None
+        self.has_changed()
+        return Answer()
 
 
 def _runtime(passed_ms: int) -> str:

@@ -25,12 +25,13 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 import msgspec
 import trio
 
+from actors.broker.changed_settings import PERMISSION_ALL, ChangedSettings
 from actors.broker.core.registration import SAID_AFTER, Registration, Told
 from actors.config.bounds import Mismatch, endpoint_of
 from actors.env.protocols import Address
@@ -125,12 +126,14 @@ class RegistrationView:
             while no member registers.
         master: the address of the master that a name server named, or "".
         presence: the member to register, from Announcer; None if the group's tree never ran.
+        settings: what operators have changed while the node ran, for people.
         number: the number of the presence, which rises with each one.
     """
 
     standings: Mapping[str, Standing] = attrs.field(factory=dict)
     master: str = ""
     presence: Presence | None = None
+    settings: tuple[str, ...] = ()
     number: int = 0
     _announced: trio.Event = attrs.field(init=False, factory=trio.Event)
 
@@ -151,6 +154,7 @@ class RegistrationView:
         held = [server for server, each in self.standings.items() if each.is_registered]
         good = [f"registered at {', '.join(held)}"] if held else []
         good += [f"master {self.master} by a name server"] if self.master else []
+        good += self.settings
         bad = [
             f"not registered at name server {server}: {each.reason or 'no answer yet'}"
             for server, each in self.standings.items()
@@ -208,6 +212,8 @@ class Registrar(Actor[_Inbox]):
     client: ActorRef[client.Call]
     view: MetadataView
     published: RegistrationView
+    changed: ChangedSettings
+    _known: tuple[TopicTable, Any, TopicTable] | None = attrs.field(init=False, default=None)
     _presence: Presence | None = attrs.field(init=False, default=None)
     _by_server: dict[Address, Registration] = attrs.field(init=False, factory=dict)
     _found: tuple[str, str] = attrs.field(init=False, default=("", ""))  # broker and HA address
@@ -301,9 +307,29 @@ class Registrar(Actor[_Inbox]):
         """Return the topics to register, which are none of a slave (T6)."""
         if self._member.broker_id != MASTER_ID:
             return _EMPTY
-        topics = as_master(self.view.tables).topics
-        version = msgspec.structs.replace(topics.data_version, state_version=self._member.number)
-        return msgspec.structs.replace(topics, data_version=version, more=None)
+        topics, changed = as_master(self.view.tables).topics, self.changed
+        known = topics.data_version, changed.permission_ms, self._member.number
+        if self._known is None or self._known[0] is not topics or self._known[1] != known:
+            self._known = topics, known, self._with_permission(topics)
+        return self._known[2]
+
+    def _with_permission(self, topics: TopicTable) -> TopicTable:
+        """Under a version of its own once brokerPermission has changed: else it is not taken."""
+        changed, version = self.changed, topics.data_version
+        version = msgspec.structs.replace(
+            version,
+            state_version=self._member.number,
+            timestamp=max(version.timestamp, changed.permission_ms),
+        )
+        rows = topics.topic_config_table
+        if changed.permission != PERMISSION_ALL:
+            rows = {
+                name: msgspec.structs.replace(row, perm=row.perm & changed.permission)
+                for name, row in rows.items()
+            }
+        return msgspec.structs.replace(
+            topics, topic_config_table=rows, data_version=version, more=None
+        )
 
     def _look(self, server: Address) -> None:
         registration, now_s = self._by_server[server], self.ctx.now_s()

@@ -113,6 +113,11 @@ class StoreLayout(LogLayout):
         return f"{self.root}/queue_ends"
 
     @property
+    def settings(self) -> str:
+        """File: what operators changed while it ran. See `broker.changed_settings`."""
+        return f"{self.root}/settings.json"
+
+    @property
     def digests(self) -> str:
         """Folder: what the log's ranges were when they were written. See `digests`."""
         return f"{self.root}/digests"

@@ -62,6 +62,7 @@ def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
         return ()
     master = Address(setup.address_of(group.master), group.asked_port)
     is_master = group.master == setup.node
+    setup.registrations.settings = setup.changed.texts() if setup.changed is not None else ()
     return _apart(
         _keeper(setup),
         *(() if is_master else (_client(setup), _copying(setup, master))),
@@ -139,6 +140,7 @@ def registrars(setups: Sequence[GroupSetup]) -> tuple[ChildSpec, ...]:
 
 def _registrar(setup: GroupSetup, registering: Registering) -> ChildSpec:
     node, name = setup.node, setup.group.name
+    assert setup.changed is not None  # it has a broker_port
     registrar = partial(
         Registrar,
         owner=f"{node}/{name}",
@@ -146,6 +148,7 @@ def _registrar(setup: GroupSetup, registering: Registering) -> ChildSpec:
         client=setup.registry.ref(f"/{node}/{REGISTRARS}/{name}/remoting_client"),
         view=setup.metadata,
         published=setup.registrations,
+        changed=setup.changed,
     )
     return ChildSpec(name="registrar", start=registrar, backoff=BROKER_BACKOFF)
 
@@ -197,10 +200,7 @@ def _settings(setup: GroupSetup, port: int) -> dict[str, str]:
         "brokerIP1": address if registering is None else registering.advertised,
         "brokerIP2": address if registering is None else registering.advertised_ha,
         "brokerName": group.name,
-        "brokerPermission": 6,
         "brokerRole": role if is_master else "SLAVE",
-        "deleteWhen": ";".join(f"{hour:02}" for hour in group.delete_when_hours),
-        "fileReservedTime": group.file_reserved_time_h,
         "flushDiskType": "SYNC_FLUSH" if setup.synced else "ASYNC_FLUSH",
         "haHousekeepingInterval": round(1000 * group.ha_housekeeping_interval_s),
         "haListenPort": group.port,
@@ -224,6 +224,15 @@ def _settings(setup: GroupSetup, port: int) -> dict[str, str]:
     return {key: str(value) for key, value in found.items()}
 
 
+def _say_changed(setup: GroupSetup) -> None:
+    """What operators have changed: to status, and by a registration to name servers."""
+    registrations, changed = setup.registrations, setup.changed
+    assert changed is not None
+    registrations.settings = changed.texts()
+    if registrations.presence is not None:
+        registrations.announce(registrations.presence)
+
+
 def _servers(setup: GroupSetup, port: int) -> tuple[ChildSpec, ...]:
     group = setup.group
     hosts = frozenset((*map(setup.address_of, group.members), *group.broker_peers))
@@ -231,9 +240,12 @@ def _servers(setup: GroupSetup, port: int) -> tuple[ChildSpec, ...]:
     keeper = setup.registry.ref(setup.paths.metadata, keeper_messages.Message)
     asked = MetadataAnswers(setup.metadata).processors
     changed = Administration(setup.metadata, keeper, partial(_is_open_master, setup)).processors
+    assert setup.changed is not None  # it has a broker_port
     told = Introspection(
         env=setup.env,
         settings=_settings(setup, port),
+        changed=setup.changed,
+        has_changed=partial(_say_changed, setup),
         folder=setup.root,
         stored=setup.stored,
         midnights=setup.midnights,

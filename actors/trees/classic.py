@@ -233,6 +233,7 @@ def _storage(setup: GroupSetup, *, is_master: bool) -> ChildSpec:
         waits_within_s=GROWTH_WITHIN_S if isinstance(ack_policy(setup.group), Copies) else 0.0,
         guard=setup.guard,
         expires=setup.copy is None,
+        changed_group=None if setup.changed is None else partial(getattr, setup.changed, "group"),
     )
     return storage_child(syncer, store)
 

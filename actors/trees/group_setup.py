@@ -8,6 +8,7 @@ from functools import partial
 
 import attrs
 
+from actors.broker.changed_settings import ChangedSettings
 from actors.broker.midnights import Midnights
 from actors.broker.registrar import Member, RegistrationView
 from actors.config import ClassicGroup, ClusterConfig
@@ -114,6 +115,7 @@ class GroupSetup:
         acknowledged: up to where readers see the log; of one tree, for the log may be cut, and
             another master have acknowledged less, when the next one is built.
         metadata: what the keeper of the group's metadata publishes.
+        changed: what operators change while it runs; None: with no `broker_port`.
         second_host: where `broker_port` listens, too, if this machine has that address.
         registering: None: with no name server.
         registrations: what the registrar publishes.
@@ -133,6 +135,7 @@ class GroupSetup:
     role_status: RoleStatus | None = None
     acknowledged: AcknowledgedMark = attrs.field(factory=AcknowledgedMark)
     metadata: MetadataView = attrs.field(factory=MetadataView)
+    changed: ChangedSettings | None = None
     second_host: str | None = None
     registering: Registering | None = None
     registrations: RegistrationView = attrs.field(factory=RegistrationView)
@@ -146,7 +149,7 @@ class GroupSetup:
         cls, config: ClusterConfig, node: str, group: ClassicGroup, env: Env, registry: Registry
     ) -> GroupSetup:
         """A member of a group of a cluster file."""
-        return cls(
+        made = cls(
             root=config.group_dir(node, group.name),
             addresses=config.nodes,
             node=node,
@@ -156,6 +159,17 @@ class GroupSetup:
             second_host=config.second_host_of(node),
             registering=_registering(config, node, group),
         )
+        if group.broker_port is None:
+            return made
+        changed = ChangedSettings(
+            disk=env.disk,
+            path=made.layout.settings,
+            file_group=group,
+            source=f"groups.{group.name} in {config.path or 'the configuration'}",
+            now_ms=env.wall_clock_ms,
+        )
+        changed.load()
+        return attrs.evolve(made, changed=changed)
 
     @property
     def member(self) -> Member:

@@ -13,6 +13,7 @@ import attrs
 from fuzz_engine import Target
 from fuzz_wire import PROPS, files_of, record, records, repair_records
 
+from actors.broker import changed_settings, followed
 from actors.cluster import feed_record
 from actors.config import ClassicGroup, loads
 from actors.config.brokerconf import (
@@ -161,6 +162,30 @@ def identity_file(data: bytes) -> object:
     return None
 
 
+def settings_file(data: bytes) -> object:
+    """What is read of it can be used, and damage is passed over."""
+    settings = changed_settings.ChangedSettings(
+        disk=disk_with("/d/settings.json", data), path="/d/settings.json", file_group=GROUP,
+        source="x", now_ms=lambda: 0,
+    )  # fmt: skip
+    settings.load()
+    assert set(settings.values) == set(changed_settings.ACTING)
+    assert 0 <= settings.permission_ms < 1 << 53
+    return settings.group, settings.permission, settings.texts()
+
+
+def known_broker(data: bytes) -> object:
+    return followed.KnownBroker(disk_with("/d/broker.json", data), "/d/broker.json").name()
+
+
+_SETTINGS = json.dumps(
+    {
+        "brokerPermission": {"value": "4", "instead_of": "6", "at_ms": 5},
+        "deleteWhen": {"value": "05;17", "instead_of": "04", "at_ms": 5},
+        "diskMaxUsedSpaceRatio": {"value": "60", "instead_of": "75", "at_ms": 5},
+        "fileReservedTime": {"value": "48", "instead_of": "72", "at_ms": 5},
+    }
+).encode()
 _IDENTITY = json.dumps(
     attrs.asdict(
         identity.Identity(
@@ -442,6 +467,10 @@ def targets() -> tuple[Target, ...]:
                files=files_of(small_files)),
         Target(name="identity", run=identity_file, seeds=(_IDENTITY,), files=files_of(identity),
                raises=(ConfigError,), tokens=_JSON, size_max=20_000),
+        Target(name="changed settings", run=settings_file, seeds=(_SETTINGS,), tokens=_JSON,
+               files=files_of(changed_settings), size_max=20_000),
+        Target(name="known broker", run=known_broker, seeds=(b'{"name": "broker-a"}',),
+               files=files_of(followed), tokens=_JSON, size_max=2_000),
         Target(name="backup manifest", run=manifest_file, seeds=(_MANIFEST,),
                files=files_of(manifest), raises=(ConfigError,), tokens=_JSON, size_max=20_000),
         Target(name="feed record", run=feed_rows, seeds=(_FEED,), files=files_of(feed_record),

@@ -175,7 +175,6 @@ def refuse_what_we_have_not(admin: Admin, address: str, other: str) -> None:
     for command in ("brokerConsumeStats", "cleanUnusedTopic", "cleanExpiredCQ"):
         assert admin.refused(command, "-b", address) == 3, command
     assert admin.refused("updateTopic", "-t", "Made", "-b", other) == 16
-    assert (
-        admin.refused("updateBrokerConfig", "-b", address, "-k", "brokerPermission", "-v", "4")
-        == 29
-    )
+    update = ("updateBrokerConfig", "-b", address, "-k")
+    assert admin.refused(*update, "haTransferBatchSize", "-v", "4096") == 29
+    assert "success" in admin.run(*update, "fileReservedTime", "-v", "48")

@@ -54,14 +54,15 @@ FOLDER = "/data/{}/groups/orders/config"
 PATHS = {name: GroupPaths(f"/{name}/orders") for name in NODES}
 
 
-def config_of(master: str, more: str = "", n0: str = NODES["n0"]) -> ClusterConfig:
+def config_of(
+    master: str, more: str = "", n0: str = NODES["n0"], more_of_group: str = ""
+) -> ClusterConfig:
     """The other nodes are its slaves. Args: more: keys of the whole cluster; n0: its host."""
     slaves = ", ".join(f'"{name}"' for name in NODES if name not in master)
     return loads(
         more
-        + CONFIG.replace("MASTER", master)
-        .replace("SLAVES", f"[{slaves}]")
-        .replace(NODES["n0"], n0),
+        + CONFIG.replace("MASTER", master).replace("SLAVES", f"[{slaves}]").replace(NODES["n0"], n0)
+        + more_of_group,
         "kit.toml",
     )
 
@@ -92,6 +93,7 @@ class MetadataCluster:
         self.registrations: dict[str, RegistrationView] = {}
         self.setups: dict[str, GroupSetup] = {}
         self._java, self._more, self._n0 = java, more, n0
+        self.more_of_group = ""
         for name, address in NODES.items():
             world.add_node(name, address, *(also or {}).get(name, ()))
 
@@ -99,7 +101,7 @@ class MetadataCluster:
         master = (
             f'{{ node = "{self.master}", kind = "java" }}' if self._java else f'"{self.master}"'
         )
-        config = config_of(master, self._more, self._n0)
+        config = config_of(master, self._more, self._n0, self.more_of_group)
         for name in names or tuple(NODES):
             run = partial(self._run_node, config, name)
             self.systems[name] = await self.world.start_node(name, run)

@@ -108,16 +108,6 @@ async def test_settings_stand_under_upstreams_names(autojump_clock: object) -> N
         assert (await config_of(operator, "n1"))["brokerRole"] == "SLAVE"
 
 
-@pytest.mark.checklist(70, of="broker")
-async def test_no_setting_is_changed_and_the_answer_names_it(autojump_clock: object) -> None:
-    async with operated("n0") as (_, _nodes, operator):
-        before = await config_of(operator, "n0")
-        frame = await operator.ask(RequestCode.UPDATE_BROKER_CONFIG, b"haTransferBatchSize=1\n")
-        assert frame.header.code == 29
-        assert (frame.header.remark or "").startswith("haTransferBatchSize: ")
-        assert await config_of(operator, "n0") == before
-
-
 @pytest.mark.checklist(71, of="broker")
 async def test_what_is_not_there_is_refused_at_once(autojump_clock: object) -> None:
     async with operated("n0") as (_, _nodes, operator):

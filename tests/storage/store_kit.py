@@ -107,6 +107,7 @@ class Kit(Machine):
     started: list[store_messages.StoreStarted] = attrs.field(factory=list)
     system: System = attrs.field(init=False)
     wall_ms: int = EPOCH_MS
+    changed_group: ClassicGroup | None = None
 
     @property
     def store(self) -> ActorRef[store_messages.Message]:
@@ -226,6 +227,7 @@ def tree(
             guard=store_messages.Guard(registry.ref("/n0/keeper"), Promotion(3, "n7"))
             if guarded
             else None,
+            changed_group=lambda: kit.changed_group or kit.group,
         ),
     )
     spec = ChildSpec(name="keeper", start=lambda: Keeper(kit), restart=Restart.TEMPORARY)

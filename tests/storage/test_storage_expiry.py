@@ -60,6 +60,17 @@ async def test_what_is_not_dispatched_does_not_expire(autojump_clock: Any) -> No
         assert (await kit.range()).min_bytes == 5 * S
 
 
+async def test_what_an_operator_changes_counts_from_the_next_round_on(autojump_clock: Any) -> None:
+    async with running(full_disk(), old_group()) as kit:
+        await fill(kit, "t", 4)
+        kit.wall_ms += 50 * HOUR_MS
+        await trio.sleep(20)
+        assert (await kit.range()).min_bytes == 0
+        kit.changed_group = old_group(file_reserved_time_h=48)
+        await trio.sleep(20)
+        assert (await kit.range()).min_bytes == 3 * S
+
+
 async def test_a_crash_takes_no_units_of_what_expired(autojump_clock: Any) -> None:
     disk = full_disk()
     with dying():

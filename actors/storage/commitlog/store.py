@@ -18,6 +18,7 @@ doubt.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias, assert_never
 
@@ -83,6 +84,7 @@ class Store(Actor[_Inbox]):
         waits_within_s: it need not wake for that; see `ActorRef.leave`.
         guard: decides whether appends are taken; None: a master takes them from the start.
         expires: whether files are deleted, by age or for room; False: all stay.
+        changed_group: the group with what operators have changed since the start.
     """
 
     env: Env
@@ -95,6 +97,7 @@ class Store(Actor[_Inbox]):
     waits_within_s: float = 0.0
     guard: Guard | None = None
     expires: bool = True
+    changed_group: Callable[[], ClassicGroup] | None = None
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
     _log: CommitLog = attrs.field(init=False)
     _mark: SideFile = attrs.field(init=False)
@@ -161,7 +164,7 @@ class Store(Actor[_Inbox]):
         self._cleaner = expiry.Cleaner.of(
             self.env,
             opened.log,
-            expiry.Expiry.of(group) if self.expires else expiry.Expiry.never(group),
+            self._rules(),
             owner=f"{owner}: {group.name}",
             root=layout.root,
             emit=self.ctx.emit,
@@ -388,8 +391,13 @@ class Store(Actor[_Inbox]):
         self._rounds.hurry()
         return self._cleaner.no_room(error)
 
+    def _rules(self) -> expiry.Expiry:
+        group = self.group if self.changed_group is None else self.changed_group()
+        return expiry.Expiry.of(group) if self.expires else expiry.Expiry.never(group)
+
     async def _clean(self, due: expiry.CleanDue) -> None:
         """Delete at most one file."""
+        self._cleaner.rules = self._rules()
         self._cleaner.look()
         reason, gone = None, None
         if not due.looks:

@@ -1,0 +1,193 @@
+"""The settings of a group on one node that an operator changes while it runs.
+
+Upstream: apache/rocketmq, broker/.../processor/AdminBrokerProcessor.java (updateBrokerConfig) and
+common/.../Configuration.java, 5.3.3; broker.md 6.2.
+
+`settings.json` of the store root has them by upstream's names, each with what the cluster file, or
+broker.conf, said when it was changed: where that says something else at a later start, it counts
+again.
+
+Differs: the keys of ACTING are changed, each at once, and all others are refused with the key of
+the file that has them; upstream takes each that it has a field for, whether that acts or not, and
+passes over others.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.config.bounds import Mismatch
+from actors.config.brokerconf.groups import PROPERTIES
+from actors.config.brokerconf.keys import KEYS, Key
+from actors.config.brokerconf.values import Integer
+from actors.env.protocols import Disk
+from actors.storage.files.replacing import replace_file, settle_spares
+from actors.storage.files.whole_files import read_bytes
+from actors.storage.node.identity import UNREADABLE
+
+PERMISSION: Final = Key(
+    name="brokerPermission", kind=Integer(2, 6, "(2 write, 4 read)", step=2), old="6", new="6"
+)
+"""Topics are registered with what of their permissions this has, too."""
+PERMISSION_ALL: Final = int(PERMISSION.new)
+ACTING: Final[Mapping[str, Key]] = {PERMISSION.name: PERMISSION} | {
+    name: KEYS[name] for name in ("deleteWhen", "diskMaxUsedSpaceRatio", "fileReservedTime")
+}
+_FILE_BYTES_MAX: Final = 64 << 10
+_MS_MAX: Final = 1 << 53
+_KEYS_OF: Final = {name: key for key, name in PROPERTIES.items()}
+_LOGGER = logging.getLogger("triolog.broker")
+
+
+class NotChanged(ValueError):
+    """Nothing was changed: one line for people."""
+
+
+@attrs.frozen
+class _Changed:
+    """A value and what the file said in its place, as text; when it was changed, in ms."""
+
+    value: str
+    instead_of: str
+    at_ms: int
+
+
+@attrs.define(kw_only=True)
+class ChangedSettings:
+    """See the module's text; `load` makes one.
+
+    Attributes:
+        path: of the file.
+        file_group: as the cluster file has it.
+        source: how the file calls the group's table, for people.
+    """
+
+    disk: Disk
+    path: str
+    file_group: ClassicGroup
+    source: str
+    now_ms: Callable[[], int]
+    _changed: dict[str, _Changed] = attrs.field(init=False, factory=dict)
+
+    def load(self) -> None:
+        """Read what was kept. A damaged file is told of, and nothing of it counts."""
+        if not self.disk.has_name(self.path):
+            return
+        found: dict[str, _Changed] = {}
+        try:
+            rows: Any = json.loads(read_bytes(self.disk, self.path, _FILE_BYTES_MAX))
+            for name, row in rows.items():
+                key, at_ms = ACTING[name], int(row["at_ms"])
+                key.kind.read(row["value"])
+                if not 0 <= at_ms < _MS_MAX:
+                    raise ValueError(f"at_ms is {at_ms}")
+                found[name] = _Changed(row["value"], row["instead_of"], at_ms)
+        except (OSError, *UNREADABLE) as error:
+            _LOGGER.warning("%s: what updateBrokerConfig changed is lost: %s", self.path, error)
+            return
+        for name, each in found.items():
+            if each.instead_of == (now := self._in_file(name)):
+                self._changed[name] = each
+            else:
+                text = "%s: key %s: %s counts, not %s by updateBrokerConfig, as it said %s then"
+                _LOGGER.warning(text, self.source, name, now, each.value, each.instead_of)
+
+    @property
+    def group(self) -> ClassicGroup:
+        """The group with what was changed."""
+        fields = {
+            ACTING[name].sets: ACTING[name].convert(ACTING[name].kind.read(each.value))
+            for name, each in self._changed.items()
+            if ACTING[name].sets
+        }
+        if "delete_when_hours" in fields:
+            fields["delete_when_hours"] = tuple(fields["delete_when_hours"])
+        return attrs.evolve(self.file_group, **fields)
+
+    @property
+    def permission(self) -> int:
+        """brokerPermission."""
+        return int(self.values[PERMISSION.name])
+
+    @property
+    def permission_ms(self) -> int:
+        """When that was changed; 0: never."""
+        changed = self._changed.get(PERMISSION.name)
+        return 0 if changed is None else changed.at_ms
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The keys of ACTING, as they are now."""
+        changed = self._changed
+        return {
+            name: changed[name].value if name in changed else self._in_file(name) for name in ACTING
+        }
+
+    def texts(self) -> tuple[str, ...]:
+        """What differs from the file, for people."""
+        return tuple(
+            f"{name} {each.value} by updateBrokerConfig ({each.instead_of} in the file)"
+            for name, each in sorted(self._changed.items())
+            if each.value != each.instead_of
+        )
+
+    def change(self, wanted: Mapping[str, str]) -> None:
+        """Take all of these values; they are on the disk when this returns.
+
+        Raises: NotChanged: one cannot be changed, or so. OSError: the disk's fault.
+        """
+        problems = [line for name, text in wanted.items() if (line := self._problem(name, text))]
+        if problems or not wanted:
+            raise NotChanged("; ".join(problems) or "nothing to change")
+        before, at_ms = self._changed, self.now_ms()
+        self._changed = before | {
+            name: _Changed(text.strip(), self._in_file(name), at_ms)
+            for name, text in wanted.items()
+        }
+        try:
+            self._check_together()
+            self._save()
+        except (OSError, NotChanged):
+            self._changed = before
+            raise
+        for name, text in wanted.items():
+            _LOGGER.warning("%s: %s is %s now, by updateBrokerConfig", self.source, name, text)
+
+    def _problem(self, name: str, text: str) -> str:
+        if name in ACTING:
+            with suppress(Mismatch):
+                ACTING[name].kind.read(text)
+                return ""
+            return f"{name}: expected {ACTING[name].kind.expected}, found {text!r}"
+        if name in _KEYS_OF:
+            return f"{name}: change {_KEYS_OF[name]} of {self.source}, and start again"
+        if name in KEYS:
+            return f"{name}: change it in the file of {self.source}, and start again"
+        return f"{name}: it means nothing here"
+
+    def _check_together(self) -> None:
+        group = self.group
+        if group.disk_max_used_ratio > group.disk_clean_forcibly_ratio:
+            most = f"{group.disk_clean_forcibly_ratio:.0%}, disk_clean_forcibly_ratio"
+            raise NotChanged(f"diskMaxUsedSpaceRatio: expected at most {most} of {self.source}")
+
+    def _save(self) -> None:
+        rows = {name: attrs.asdict(each) for name, each in self._changed.items()}
+        settle_spares(self.disk, self.path.rpartition("/")[0])
+        replace_file(self.disk, self.path, json.dumps(rows, indent=1).encode() + b"\n")
+
+    def _in_file(self, name: str) -> str:
+        group = self.file_group
+        return {
+            PERMISSION.name: PERMISSION.new,
+            "deleteWhen": ";".join(f"{hour:02}" for hour in group.delete_when_hours),
+            "diskMaxUsedSpaceRatio": str(round(100 * group.disk_max_used_ratio)),
+            "fileReservedTime": str(group.file_reserved_time_h),
+        }[name]
