@@ -21,6 +21,7 @@ from actors.storage.tools.stores import GroupStore
 from actors.storage.tools.target import find_target, one_store
 from wire.broker.codes import RequestCode
 from wire.broker.topics import TopicConfig
+from wire.files.consume_queue import is_filler
 
 DELETE = RequestCode.DELETE_TOPIC_IN_BROKER
 QUEUES = "/data/{}/groups/orders/consumequeue"
@@ -155,5 +156,29 @@ async def test_a_new_run_with_a_clock_behind_the_deletion(
         for name in ("n0", "n1"):
             await until_there(nodes, name, "Ta", "Tb")
             assert (await units(nodes, "Ta", name)).next_offset == 1
+            await nodes.systems[name].stop()
+            assert damage(world.node(name).disk, name) == []
+
+
+async def test_a_topic_that_is_made_again_gets_nothing_back(autojump_clock: object) -> None:
+    """Not on its master when queues are derived again, and not on a slave that comes later."""
+    names = "n0", "n1", "n2"
+    async with operated("n0", "n1") as (world, nodes, operator):
+        await nodes.change(partial(put_topic, config=TopicConfig(topic_name="Ta")))
+        for _ in range(3):
+            await append(nodes, "Ta", "Tb")
+        assert (await operator.ask(DELETE, topic="Ta")).header.code == 0
+        await nodes.change(partial(put_topic, config=TopicConfig(topic_name="Ta")))
+        await world.kill_node("n0")
+        world.node("n0").disk.unlink("/data/n0/groups/orders/dispatched")
+        await nodes.start("n0", "n2")
+        for name in names:
+            await until_there(nodes, name, "Tb")
+        await trio.sleep(5.0)
+        await append(nodes, "Ta")
+        for name in names:
+            await until_there(nodes, name, "Ta", "Tb")
+            found = (await units(nodes, "Ta", name)).units
+            assert sum(not is_filler(*unit) for unit in found) == 1
             await nodes.systems[name].stop()
             assert damage(world.node(name).disk, name) == []

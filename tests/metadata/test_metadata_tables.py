@@ -392,9 +392,11 @@ def test_a_table_says_when_topics_were_deleted() -> None:
     assert deleted_topics(tables.topics) == {"a": 5, "never there": 6}
     assert deleted_topics(TOPIC_TABLE.decode(encode(tables.topics))) == {"a": 5, "never there": 6}
     tables = put_topic(tables, config=TopicConfig(topic_name="a"), now_ms=7)
-    assert deleted_topics(tables.topics) == {"never there": 6}
-    tables = put_topic(tables, config=TopicConfig(topic_name="never there"), now_ms=8)
-    assert tables.topics.more is None
+    assert deleted_topics(tables.topics) == {"a": 5, "never there": 6}
+    tables = remove_topic(tables, topic="a", now_ms=4)  # the clock was set back
+    assert deleted_topics(tables.topics) == {"a": 5, "never there": 6}
+    tables = remove_topic(tables, topic="a", now_ms=9)
+    assert deleted_topics(tables.topics) == {"a": 9, "never there": 6}
 
 
 def test_a_table_names_those_that_were_deleted_last() -> None:

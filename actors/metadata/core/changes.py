@@ -35,7 +35,8 @@ def remove_topic(tables: Tables, topic: str, now_ms: int) -> Tables:
     A topic that is not in the table is noted as deleted all the same, as it may have queues.
     """
     rows = {name: row for name, row in tables.topics.topic_config_table.items() if name != topic}
-    deleted = {**deleted_topics(tables.topics), topic: now_ms}
+    before = deleted_topics(tables.topics)
+    deleted = {**before, topic: max(now_ms, before.get(topic, now_ms))}  # a clock may be set back
     offsets = tables.consumer_offsets.offset_table
     left = {key: queues for key, queues in offsets.items() if key.partition("@")[0] != topic}
     return _with_offsets(_with_topics(tables, rows, now_ms, deleted), left, now_ms)

@@ -208,8 +208,11 @@ def _adopt_topics(tables: Tables, answer: TopicTable) -> Tables:
     if new is tables.topics:
         return tables
     own = {} if _lineage(answer) is not None else deleted_topics(tables.topics)
-    found = {**own, **dict.fromkeys(gone, answer.data_version.timestamp), **deleted_topics(answer)}
-    new = with_deleted(new, found)
+    found = {**own, **dict.fromkeys(gone, answer.data_version.timestamp)}
+    # a Java master that takes over may have a clock that is behind
+    there = new.topic_config_table
+    found = {topic: at for topic, at in found.items() if topic not in there}
+    new = with_deleted(new, found | deleted_topics(answer))
     gone_topics = (tables.gone_topics | gone) - set(new.topic_config_table)
     return attrs.evolve(tables, topics=new, gone_topics=gone_topics)
 
@@ -277,12 +280,13 @@ def _with_kept(table: J, kept: Set[str]) -> J:
 
 
 def with_deleted(table: TopicTable, deleted: Mapping[str, int]) -> TopicTable:
-    """Return the table with these deleted topics.
+    """Return the table with the last DELETED_MAX of these deleted topics.
 
-    Topics that exist again are left out, and of the others all but the last DELETED_MAX.
+    One that was made again stays among them: its older records are in the log, with the numbers
+    that newer ones have.
     """
-    gone = [(at, name) for name, at in deleted.items() if name not in table.topic_config_table]
-    return _with_more(table, DELETED_KEY, {name: at for at, name in sorted(gone)[-DELETED_MAX:]})
+    gone = sorted((at, name) for name, at in deleted.items())
+    return _with_more(table, DELETED_KEY, {name: at for at, name in gone[-DELETED_MAX:]})
 
 
 def _with_more(table: J, key: str, value: Any) -> J:
