@@ -7,7 +7,7 @@ A change is answered once it is on the disk. A configuration that is there alrea
 well, and changes nothing.
 
 When the deletion of a topic is answered, its queues are removed unless the disk is too busy. If the
-topic is created again, they begin at 0.
+topic is created again, they begin at 0, or go on if records were still being stored in them.
 
 Differs: a slave refuses changes with NO_PERMISSION; upstream's takes them, and loses them at its
 next sync. But it answers the deletion of a group's own topics with success and leaves it to its

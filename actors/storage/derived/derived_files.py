@@ -32,6 +32,7 @@ from actors.storage.derived.queue_files import (
     QUEUES_PER_STEP,
     QueueGap,
     QueueKey,
+    is_deleted,
     is_safe_topic,
     light_heads,
     walk_names,
@@ -372,7 +373,7 @@ class DerivedFiles:
 
     def is_deleted(self, topic: str, head: RecordHead) -> bool:
         """Whether a record was stored before its topic, or that of its light queue, was deleted."""
-        return head.store_ts <= self.deleted.get(topic, NEVER)
+        return is_deleted(topic, head, self.deleted)
 
     def delete_topics(
         self, topics: Mapping[str, int], proof: RecordProof

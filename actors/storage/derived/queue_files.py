@@ -13,7 +13,7 @@ name.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from typing import TypeAlias
 
@@ -66,6 +66,15 @@ def light_heads(head: RecordHead) -> Iterator[RecordHead]:
     for name, offset in head.light_queues:
         if is_safe_topic(name) and offset < QUEUE_OFFSET_MAX:
             yield head._replace(topic=name, queue_id=0, queue_offset=offset)
+
+
+def is_deleted(topic: str, head: RecordHead, deleted: Mapping[str, int]) -> bool:
+    """Return whether a record was stored before its topic, or that of its light queue, was deleted.
+
+    Args:
+        deleted: the topics that were deleted, by name, and when each was, in ms since 1970.
+    """
+    return topic in deleted and head.store_ts <= deleted[topic]
 
 
 def queue_heads(head: RecordHead) -> Iterator[RecordHead]:

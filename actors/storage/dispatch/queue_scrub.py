@@ -24,6 +24,7 @@ from actors.storage.derived.queue_files import (
     QueueKey,
     QueueReader,
     has_unit,
+    is_deleted,
     key_of,
     queue_heads,
 )
@@ -83,7 +84,8 @@ class QueueScrub:
         found: list[UnitMend] = []
         fitting = [each for head in heads if has_unit(head) for each in queue_heads(head)]
         if self.deleted:
-            fitting = [each for each in fitting if not self._is_deleted(each)]
+            deleted = self.deleted
+            fitting = [each for each in fitting if not is_deleted(each.topic, each, deleted)]
         by_queue = sorted(fitting, key=key_of)  # stable: log order within a queue
         with closing(self._reader):
             for number, (key, group) in enumerate(groupby(by_queue, key=key_of), 1):
@@ -92,9 +94,6 @@ class QueueScrub:
                 if number % QUEUES_PER_STEP == 0:
                     yield
         return found
-
-    def _is_deleted(self, head: RecordHead) -> bool:
-        return head.topic in self.deleted and head.store_ts <= self.deleted[head.topic]
 
     def _queue(self, key: QueueKey, heads: list[RecordHead], found: list[UnitMend]) -> None:
         """Compare the records of one queue, in runs of consecutive numbers."""

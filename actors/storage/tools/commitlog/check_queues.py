@@ -22,6 +22,7 @@ from actors.storage.derived.queue_files import (
     QueueKey,
     QueueReader,
     has_unit,
+    is_deleted,
     key_of,
     list_queues,
     queue_heads,
@@ -152,7 +153,7 @@ class QueueCheck:
                 self._compare(key, run)
 
     def _is_deleted(self, head: RecordHead) -> bool:
-        if head.topic not in self.deleted or head.store_ts > self.deleted[head.topic]:
+        if not is_deleted(head.topic, head, self.deleted):
             return False
         self._deleted_bytes[key_of(head)] = head.physical_offset
         return True
