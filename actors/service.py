@@ -209,7 +209,8 @@ def _check_node(config: ClusterConfig, name: str, machines: Machines) -> None:
         raise ConfigError(f"{config.path or 'the configuration'}: no node {name!r}; it has {known}")
     if name not in config.python_nodes:
         raise ConfigError(
-            f"{config.path or 'the configuration'}: node {name!r} is a Java broker, not ours to run"
+            f"{config.path or 'the configuration'}: node {name!r} is a Java broker, which has to be"
+            " started by its own script"
         )
     takers = [each.name for each in config.groups_of(name) if KINDS[each.mode].takes_machines]
     for group in machines:

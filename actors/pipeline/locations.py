@@ -157,7 +157,7 @@ class Location:
         system, path = self.system()
         folder = posixpath.dirname(path) or "."
         if isinstance(system, pyarrow.fs.LocalFileSystem) and not os.access(folder, os.W_OK):
-            raise PipelineError(f"{self}: nobody here may write into its folder")
+            raise PipelineError(f"{self}: its folder is not writable")
 
     def make(self) -> None:
         """Make this folder, and those that it is in."""

@@ -168,7 +168,7 @@ def open_session(
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
-        raise PipelineError("Java did not start; what it said stands above") from error
+        raise PipelineError("Java did not start; its messages are above") from error
     except ValueError as error:
         if not is_remote:
             raise

@@ -75,7 +75,9 @@ class Backoff:
 
     def __attrs_post_init__(self) -> None:
         if not (0 < self.first_s <= self.max_s and self.factor >= 1 and 0 <= self.jitter <= 1):
-            raise SpecError(f"impossible back-off: {self}")
+            raise SpecError(
+                f"expected 0 < first_s <= max_s, factor >= 1 and jitter of 0 to 1, found {self}"
+            )
 
     def delay_s(self, attempt: int, rng: random.Random) -> float:
         """Return the delay in seconds before restart number `attempt`, from 0, in a row."""
@@ -148,7 +150,9 @@ class DynamicSpec:
 
     def __attrs_post_init__(self) -> None:
         if self.children_max < 1 or self.intensity < 0 or self.period_s <= 0:
-            raise SpecError(f"impossible bounds: {self}")
+            raise SpecError(
+                f"expected children_max >= 1, intensity >= 0 and period_s > 0, found {self}"
+            )
 
 
 @attrs.frozen
@@ -188,7 +192,9 @@ class ChildSpec:
 
     def __attrs_post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise SpecError(f"not a name for a path: {self.name!r}")
+            raise SpecError(
+                f"expected a name of letters, digits and _.:- for a child, found {self.name!r}"
+            )
         if self.shutdown_s < 0:
             raise SpecError(f"{self.name}: shutdown_s is negative")
         if self.significant and self.restart is Restart.PERMANENT:

@@ -142,7 +142,7 @@ async def test_a_member_whose_files_have_another_size_says_so_and_disturbs_nobod
         refused = group.events(EntriesRefused, "n2")
         sessions = [each.session for each in refused]
         assert len(set(sessions)) == len(sessions) > 0, "once a session"
-        assert "our log goes on at" in refused[0].reason
+        assert "this log goes on at" in refused[0].reason
         assert isinstance(await group.append(leader, b"x"), Committed)
 
 

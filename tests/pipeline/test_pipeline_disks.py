@@ -90,7 +90,7 @@ def test_a_page_that_cannot_be_put_there_is_no_work_of_hours(
     monkeypatch.setattr(os, "access", lambda *_: False)
     page = f"{tmp_path}.html"
     assert main(["report", str(tmp_path), "-o", page]) == 2
-    assert capsys.readouterr().err == f"pipeline: {page}: nobody here may write into its folder\n"
+    assert capsys.readouterr().err == f"pipeline: {page}: its folder is not writable\n"
 
 
 def test_a_full_disk_behind_the_output_is_named(

@@ -26,11 +26,11 @@ BROKEN: dict[str, tuple[list[Operation], str]] = {
     ),
     "stale read that is said to be fresh": (
         [did("c", 1, 2, A, 0), did("d", 3, 4, FRESH, shown(end=0))],
-        "a read that found the end 0 stands before the append of index 0",
+        "a read that found the end 0 comes before the append of index 0",
     ),
     "reordered appends": (
         [did("c", 1, 2, A, 1), did("d", 3, 4, B, 0)],
-        "the append of index 0 stands before the append of index 1",
+        "the append of index 0 comes before the append of index 1",
     ),
     "one index twice": (
         [did("c", 1, 4, A, 0), did("d", 2, 3, B, 0)],
@@ -78,23 +78,23 @@ BROKEN: dict[str, tuple[list[Operation], str]] = {
             did("d", 2, 3, STALE, shown(A0, end=1)),
             did("e", 4, 5, FRESH, shown(end=0)),
         ],
-        "a read that found the end 0 stands before a read that found the end 1",
+        "a read that found the end 0 comes before a read that found the end 1",
     ),
     "future read": (
         [did("d", 1, 2, STALE, shown(A0, end=1)), did("c", 3, 4, A, 0)],
-        "the append of index 0 stands before a read that found the end 1",
+        "the append of index 0 comes before a read that found the end 1",
     ),
     "append below an end that was seen": (
         [did("d", 1, 2, STALE, shown(end=1, upto=0)), did("c", 3, 4, A, 0)],
-        "the append of index 0 stands before a read that found the end 1",
+        "the append of index 0 comes before a read that found the end 1",
     ),
     "unknown outcome that took effect before its call": (
         [did("d", 1, 2, B, 1), did("c", 3, None, A), did("e", 4, 5, STALE, shown(A0, B1, end=2))],
-        "the append of index 0 stands before the append of index 1",
+        "the append of index 0 comes before the append of index 1",
     ),
     "end that goes back": (
         [did("d", 1, 2, FRESH, shown(end=3)), did("e", 3, 4, FRESH, shown(end=2))],
-        "a read that found the end 2 stands before a read that found the end 3",
+        "a read that found the end 2 comes before a read that found the end 3",
     ),
     "read beyond the committed end": (
         [did("c", 1, None, A), did("d", 1, 2, STALE, shown(A0, end=0, upto=1))],

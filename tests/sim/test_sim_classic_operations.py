@@ -100,7 +100,7 @@ def test_an_end_within_a_record_may_be_cut_off() -> None:
     seen = attrs.evolve(behind, batch=batch, start=100)
     assert found(*ONE, within, read(3, 100, b"one", node="n1"), asked(2, b"two"), seen) == ""
     late = (read(4, 350, b"one", b"two", b"three"), read(5, 250, b"one", b"two", node="n1"))
-    assert "stands before" in found(*TWO, *late)
+    assert "comes before" in found(*TWO, *late)
 
 
 def test_other_reads_of_one_incarnation_go_on() -> None:

@@ -163,7 +163,7 @@ def test_an_entry_keeps_eight_bytes_for_the_blank() -> None:
 
 @pytest.mark.parametrize("rest", [7, 0, -1, 2**31])
 def test_a_blank_stands_eight_bytes_before_the_end(rest: int) -> None:
-    with pytest.raises(LocalProtocolError, match="a BLANK cannot stand"):
+    with pytest.raises(LocalProtocolError, match="a BLANK cannot fill"):
         encode_blank(rest)
 
 

@@ -61,7 +61,7 @@ def decode_meta(data: bytes) -> SnapshotMeta:
     except msgspec.MsgspecError as error:
         raise RemoteProtocolError(f"{META}: {error}") from None
     if encode_meta(meta) != data:
-        raise RemoteProtocolError(f"{META}: its checksum says something else")
+        raise RemoteProtocolError(f"{META}: its checksum differs from its content")
     if meta.last_included_index < 0 or meta.last_included_term < 0 or meta.data_bytes < 1:
         raise RemoteProtocolError(f"{META}: numbers that cannot be: {meta}")
     return meta

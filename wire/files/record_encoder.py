@@ -54,7 +54,7 @@ def encode_blank(rest_bytes: int) -> bytes:
         LocalProtocolError: `rest_bytes` is below 8, or above an int.
     """
     if not BLANK_BYTES <= rest_bytes < 2**31:
-        raise LocalProtocolError(f"a BLANK cannot stand {rest_bytes} bytes before the end")
+        raise LocalProtocolError(f"a BLANK cannot fill the last {rest_bytes} bytes of a file")
     return _BLANK.pack(rest_bytes, BLANK_MAGIC)
 
 

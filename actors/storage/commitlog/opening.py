@@ -279,8 +279,8 @@ def _read_mark(disk: Disk, layout: StoreLayout) -> int | None:
         values = read_side_file(disk, layout.synced, 1)
     except SideFileDamaged:
         raise CorruptLog(
-            f"{layout.synced}: the synced mark cannot be read; without it nobody knows what may be "
-            "cut. Remove the file to have the log cut at its first bad record"
+            f"{layout.synced}: the synced mark cannot be read, so it is unknown what may be cut."
+            " Remove the file to have the log cut at its first bad record"
         ) from None
     return None if values is None else values[0]
 

@@ -277,7 +277,7 @@ class IndexFiles:
             return True
         newest = self._files[-1]
         if not (0 < state.index_units_next <= self.units and state.index_end_offset >= 0):
-            raise IndexDamaged(f"{newest.path}: impossible state {state}")
+            raise IndexDamaged(f"{newest.path}: the saved state is out of range: {state}")
         covered = attrs.evolve(
             newest.header,
             end_ts=state.index_end_ts,
@@ -303,7 +303,7 @@ class IndexFiles:
                 continue
             last = newest.unit(unit - 1)
             if min(last.physical_offset, last.seconds) < 0:
-                raise IndexDamaged(f"{newest.path}: unit {unit - 1}: impossible entry {last}")
+                raise IndexDamaged(f"{newest.path}: unit {unit - 1}: negative number in {last}")
             newest.header = attrs.evolve(
                 newest.header,
                 units_next=unit,
@@ -412,7 +412,7 @@ class IndexFiles:
             raise IndexDamaged(f"{path}: {error}") from error
         self._files.append(IndexFile(name, file, header, self.slots, self.units))
         if header.units_next > self.units:
-            raise IndexDamaged(f"{path}: impossible header {header}")
+            raise IndexDamaged(f"{path}: more than {self.units} units in {header}")
 
     def _remove(self, each: IndexFile) -> None:
         self._dirty.pop(each.path, None)

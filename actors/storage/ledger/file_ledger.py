@@ -301,7 +301,9 @@ class FileLedger(LedgerStore):
         assert self._sync is None, "no sync may be under way"
         head_bytes = pos_bytes % self._log.segment_bytes
         if 0 < head_bytes < ENTRY_HEAD_BYTES:
-            raise WrongPlace(f"entry {index} cannot lie at {pos_bytes}")
+            raise WrongPlace(
+                f"entry {index} cannot begin at {pos_bytes}: no entry fits before it in its file"
+            )
         self._is_synced = False
         with self._changing(f"going on at {index}"):
             self._mark.lower(0)

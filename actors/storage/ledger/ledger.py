@@ -325,7 +325,7 @@ def of_entries(
         if entry.pos != pos or size + BLANK_BYTES > file_end - pos:
             if entry.pos != file_end:
                 raise WrongPlace(
-                    f"entry {index} lies at {entry.pos}, our log goes on at {pos} in files of"
+                    f"entry {index} begins at {entry.pos}, this log goes on at {pos} in files of"
                     f" {file_bytes} bytes"
                 )
             pos, file_end = file_end, file_end + file_bytes

@@ -63,8 +63,8 @@ def need_mark(disk: Disk, path: str) -> MarkValues | None:
         return read_mark(disk, path)
     except SideFileDamaged:
         raise CorruptLog(
-            f"{path}: the synced mark cannot be read; without it nobody knows what may be"
-            f" cut; {REMOVE_THEN}"
+            f"{path}: the synced mark cannot be read, so it is unknown what may be cut;"
+            f" {REMOVE_THEN}"
         ) from None
 
 

@@ -204,7 +204,9 @@ class MemoryLedger(LedgerStore):
     def restart_at(self, index: int, pos_bytes: int) -> Generator[None, None, None]:
         check_uncommitted(index, self.begin_index, self.end_index, self.committed_index)
         if 0 < pos_bytes % self.file_bytes < ENTRY_HEAD_BYTES:
-            raise WrongPlace(f"entry {index} cannot lie at {pos_bytes}")
+            raise WrongPlace(
+                f"entry {index} cannot begin at {pos_bytes}: no entry fits before it in its file"
+            )
         yield
         self._held.entries.clear()
         self._held.records.clear()

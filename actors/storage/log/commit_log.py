@@ -465,8 +465,8 @@ def check_sizes(
 
     if bases and bases[-1] + segment_bytes > LOG_BYTES_MAX:
         raise CorruptLog(
-            f"{path_of(bases[-1])}: no log ever comes to where this file's name says that it"
-            " begins: it is none of this log: move it away"
+            f"{path_of(bases[-1])}: the offset in this file's name is too high for any log, so the"
+            " file is none of this log: move it away"
         )
     if len(sizes) == 1 and 0 < sizes[0] < segment_bytes:
         raise ConfigError(short_text(path_of(bases[0]), sizes[0], segment_bytes, key))

@@ -121,7 +121,7 @@ def test_what_does_not_belong_at_the_end_is_refused_and_nothing_written() -> Non
         ledger.append_as_follower([good[0], good[0]])
     with pytest.raises(NotInSequence, match="entry 2 is of term 1, the one before of 2"):
         ledger.append_as_follower(chain([b"c"], term=1, index=2, pos=98))
-    with pytest.raises(WrongPlace, match="our log goes on at 98"):
+    with pytest.raises(WrongPlace, match="this log goes on at 98"):
         ledger.append_as_follower(chain([b"c"], term=2, index=2, pos=99))
     assert ledger.end_index == 1
     ledger.append_as_follower(good)

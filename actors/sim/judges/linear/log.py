@@ -260,8 +260,8 @@ def _in_time(log: dict[int, _Entry], reads: _Reads) -> None:
         here = list(group)
         for each in here:
             if latest is not None and each.returned is not None and each.returned < latest.called:
-                order = f"{latest.what} stands before {each.what}"
-                raise _Wrong(f"{order}, but was called after that had returned")
+                order = f"in the log, {latest.what} comes before {each.what}"
+                raise _Wrong(f"{order}, although it was called after that had returned")
         newest = max(here, key=lambda each: each.called)
         if latest is None or newest.called > latest.called:
             latest = newest
