@@ -4,6 +4,7 @@ batches to many topics.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import trio
@@ -48,6 +49,9 @@ async def load_producer(
 ) -> dict[str, Any]:
     """One task that sends single records through an appender, as fast as it has room.
 
+    `cpu_us` is what the process spends of a processor for one of them, `kernel_us` what of that
+    is the kernel's.
+
     Args:
         outstanding: records that the appender has room for; None: its default.
     """
@@ -76,14 +80,20 @@ async def load_producer(
                 sent += 1
         latencies_s.clear()
         acknowledged, from_s = out.acknowledged_count, trio.current_time()
+        before = os.times()
         while trio.current_time() < from_s + seconds:
             for _ in range(SAMPLE_EVERY):
                 await out.send(record)
                 sent += 1
             sampled.append((sent, trio.current_time()))
         took_s = trio.current_time() - from_s
-        count = out.acknowledged_count - acknowledged
-    return {"k_per_s": count / took_s / 1e3, **percentiles_ms(latencies_s)}
+        after, count = os.times(), out.acknowledged_count - acknowledged
+    kernel_s = after.system - before.system
+    used_s = after.user - before.user + kernel_s
+    spent = {
+        name: s / max(count, 1) * 1e6 for name, s in (("cpu_us", used_s), ("kernel_us", kernel_s))
+    }
+    return {"k_per_s": count / took_s / 1e3, **spent, **percentiles_ms(latencies_s)}
 
 
 async def load_topics(log: Log, count: int, batch: int, size: int) -> dict[str, float]:
