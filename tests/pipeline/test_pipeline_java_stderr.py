@@ -152,10 +152,12 @@ def test_without_a_stderr_there_is_nothing_to_listen_to() -> None:
     stderr = os.dup(2)
     try:
         os.close(2)
-        with filtered_stderr():
+        with filtered_stderr() as group:
             pass
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(2)
+        assert group.listener is not None
+        assert group.listener.wait() == 0
     finally:
         os.dup2(stderr, 2)
         os.close(stderr)
