@@ -46,9 +46,14 @@ def bronze_of(spark: SparkSession, lines: Iterable[str]) -> DataFrame:
     return spark.createDataFrame(table)
 
 
-def events_of(spark: SparkSession, *boots: Boot) -> DataFrame:
-    """Silver's events of some boots."""
+def typed_of(spark: SparkSession, *boots: Boot) -> DataFrame:
+    """Silver's events of some boots, as the plan that types them."""
     return silver.typed(bronze_of(spark, [line for boot in boots for line in boot.lines]))
+
+
+def events_of(spark: SparkSession, *boots: Boot) -> DataFrame:
+    """The same, typed already: whatever is asked of them does not type them again."""
+    return spark.createDataFrame(typed_of(spark, *boots).toArrow(), silver.SCHEMA)
 
 
 def rows(table: DataFrame, *columns: str) -> list[tuple[Any, ...]]:

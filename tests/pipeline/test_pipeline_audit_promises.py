@@ -237,7 +237,7 @@ def counted() -> Iterator[Boot]:
 
 @pytest.fixture(scope="module")
 def events(spark: SparkSession) -> DataFrame:
-    return events_of(spark, *losses(), *forced(), *removals(), *openings(), *some_judged()).cache()
+    return events_of(spark, *losses(), *forced(), *removals(), *openings(), *some_judged())
 
 
 def groups(table: DataFrame) -> set[str]:
@@ -284,7 +284,7 @@ def test_a_slave_whose_word_is_not_all_there_is_not_held_against_its_master(
     spark: SparkSession,
 ) -> None:
     nowhere = Location("/nowhere")
-    events = events_of(spark, *counted()).cache()
+    events = events_of(spark, *counted())
     evidence = Evidence(spark=spark, events=events, data=nowhere, out=nowhere)
     verdict = judging.judge(copies.AS_REPORTED, evidence)
     assert [each["slave"] for each in verdict.witnesses] == ["all_there-slave"]
@@ -305,7 +305,7 @@ def test_upstreams_rules_are_held_to_no_promise_of_ours(spark: SparkSession) -> 
     again.say(2, ROLE, FOLLOWS)
     again.say(2, FOLLOWER, COMMITTED)
     nowhere = Location("/nowhere")
-    events = events_of(spark, n0, again, torn).cache()
+    events = events_of(spark, n0, again, torn)
     evidence = Evidence(spark=spark, events=events, data=nowhere, out=nowhere)
     verdict = judging.judge(copies.ENOUGH_COPIES, evidence)
     found = [(each["group"], each["boot"]) for each in verdict.witnesses]

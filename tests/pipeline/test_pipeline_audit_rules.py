@@ -152,7 +152,7 @@ def events(spark: SparkSession) -> DataFrame:
     removals_of(n1)
     lost_logs_of(n0, again)
     terms_of(n0, again)
-    return events_of(spark, n0, n1, again, n1_again).cache()
+    return events_of(spark, n0, n1, again, n1_again)
 
 
 def found(table: DataFrame, *columns: str) -> list[tuple[Any, ...]]:

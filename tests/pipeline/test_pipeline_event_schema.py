@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from lines_kit import Boot, events_of
+from lines_kit import Boot, typed_of
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
@@ -53,7 +53,7 @@ def test_every_line_that_a_node_can_write_is_read_whole(spark: SparkSession) -> 
     said = [sample(cls) for cls in KINDS.values()]
     for event in said:
         boot.say(1, "orders/x", event)
-    table = events_of(spark, boot).cache()
+    table = typed_of(spark, boot).cache()
     found = {row["kind"]: row for row in table.collect()}
     assert len(found) == len(KINDS) > 70
     for event in said:

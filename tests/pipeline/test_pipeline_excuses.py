@@ -236,7 +236,7 @@ def test_what_power_or_upstream_may_take_is_a_warning(spark: SparkSession, tmp_p
         boot.say(1, f"{group}/storage", promise)
         boot.say(2, f"{group}/storage/store", recovered(0))
         boot.say(3, f"{group}/storage/store", recovered(500, clean))
-    events = events_of(spark, boot).persist()
+    events = events_of(spark, boot)
     for audit, expected in (
         (ACKNOWLEDGED_READABLE, {"orderly", "ours"}),
         (WRITTEN_READABLE, {"power", "theirs"}),
@@ -246,4 +246,3 @@ def test_what_power_or_upstream_may_take_is_a_warning(spark: SparkSession, tmp_p
         assert verdict.findings == 6
         assert verdict.checked.rows == 40
     assert WRITTEN_READABLE.severity == "warning"
-    events.unpersist()

@@ -171,7 +171,7 @@ def again() -> Boot:
 
 @pytest.fixture(scope="module")
 def events(spark: SparkSession) -> DataFrame:
-    return events_of(spark, master(), slave(), troubled(), busy(), jumping(), again()).cache()
+    return events_of(spark, master(), slave(), troubled(), busy(), jumping(), again())
 
 
 def test_lag_of_a_slave_by_what_its_master_knows(events: DataFrame) -> None:

@@ -131,7 +131,7 @@ def test_holes_that_the_node_explains_are_told_apart(spark: SparkSession) -> Non
         late.say(4, "event_log", node.EventFilesExpired(files=1, size_bytes=9, **left))
     other.say(0, "event_log", node.EventFilesExpired(files=1, size_bytes=9, **NINTH))
     boot.lines.append(OLD_EXPIRED)
-    table = events_of(spark, boot, late, other).cache()
+    table = events_of(spark, boot, late, other)
     assert rows(silver.holes(table)) == [
         ("n0", 1, 10, 19, False, True),
         ("n0", 1, 2, 4, True, False),
