@@ -6,6 +6,7 @@ relative to the file.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tomllib
@@ -86,6 +87,8 @@ def _read(file: str) -> str:
         ) from None
     except OSError as error:
         reason = error.strerror or str(error)
+        if error.errno == errno.ENXIO:
+            reason = "a node's socket: only the client takes it"
         raise ConfigError(f"{file}: expected a cluster file, found {reason.lower()}") from None
     except ValueError:
         raise ConfigError(

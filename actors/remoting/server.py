@@ -103,9 +103,11 @@ class RPCServer(Accepting):
         except OSError as error:
             if settings.may_be_elsewhere and error.errno == errno.EADDRNOTAVAIL:
                 return None
+            why = error.strerror
+            if error.errno == errno.EADDRNOTAVAIL:
+                why = "this machine does not have the address"
             raise ConfigError(
-                f"{settings.where}: cannot listen on {settings.host}:{settings.port}: "
-                f"{error.strerror}"
+                f"{settings.where}: cannot listen on {settings.host}:{settings.port}: {why}"
             ) from error
         address = listener.address
         self.ctx.emit(events.RPCListening(address=address.host, port=address.port))

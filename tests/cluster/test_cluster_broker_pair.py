@@ -26,7 +26,7 @@ from actors.config.brokerconf import BrokerConf, load_broker_conf
 pytestmark = pytest.mark.real_io
 
 LINES = 200
-PORTS = ("10921", "10922", "10931", "10932")
+PORTS = ("10921", "10922", "10932")
 """Of the examples; a broker listens 2 below the first of each, too."""
 EXAMPLES = ("broker-a.properties", "broker-a-s.properties")
 
@@ -34,7 +34,7 @@ EXAMPLES = ("broker-a.properties", "broker-a-s.properties")
 def pair(folder: Path, role: str) -> tuple[str, ...]:
     """The examples in a folder of their own, with ports that are free."""
     first = free_port(8)
-    ports = {text: first + at for text, at in zip(PORTS, (2, 3, 6, 7), strict=True)}
+    ports = {text: first + at for text, at in zip(PORTS, (2, 3, 7), strict=True)}
     files = []
     for name in EXAMPLES:
         text = (ROOT / "examples" / name).read_text()
@@ -187,6 +187,7 @@ def test_each_with_both_files_and_its_node(tmp_path: Path) -> None:
 def test_a_start_says_what_is_not_as_a_broker_has_it(tmp_path: Path) -> None:
     files = pair(tmp_path, "ASYNC_MASTER")
     Path(files[0]).write_text(Path(files[0]).read_text() + "\nx=1\ntransientStorePoolEnable=true\n")
+    Path(files[1]).write_text(Path(files[1]).read_text() + "\nlistenPort=1911\n")
     with running(files, "--for", "1s", "--json") as run:
         _, said = run.communicate(timeout=WAIT_S)
         assert run.returncode == 0, said

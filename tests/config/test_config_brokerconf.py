@@ -83,7 +83,7 @@ def test_a_slave_alone_has_its_own_listen_port_and_its_masters() -> None:
     second = {**named, "brokerId": "2", "storePathRootDir": "/s", "brokerIP1": "192.0.2.3"}
     api = {"triolog.apiPort": "999"}
     conf = conf_of({**named, **api, "listenPort": "1911"}, {**second, "listenPort": "2911"})
-    text = "key listenPort: 1911, as all of the group have 0.properties's"
+    text = "key listenPort: not used: all of the group answer at 1911, 0.properties's"
     assert [note.partition(": ")[2] for note in conf.notes if "listenPort" in note] == [text]
 
 
@@ -138,7 +138,7 @@ def test_all_of_a_group_answer_at_its_masters_port() -> None:
     conf = conf_of({**MASTER, "listenPort": "20911"}, {**SLAVE, "listenPort": "30911"})
     assert (flat(conf)["broker_port"], flat(conf)["port"]) == (20911, 20912)
     assert (
-        "1.properties:6: key listenPort: 20911, as all of the group have 0.properties's"
+        "1.properties:6: key listenPort: not used: all of the group answer at 20911, 0.properties's"
         in conf.notes
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -81,11 +82,17 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert load("a/c.toml").data_dir == "/srv/x"
 
 
+def listen_at(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+
+
 @pytest.mark.parametrize(
     ("make", "found"),
     [
         (lambda path: None, "expected a cluster file, found no such file"),
         (lambda path: path.mkdir(), "expected a cluster file, found is a directory"),
+        (listen_at, "expected a cluster file, found a node's socket: only the client takes it"),
         (lambda path: path.write_bytes(b"\xff"), "expected UTF-8, found other bytes at 0"),
         (
             lambda path: path.write_bytes(b"#" * (bounds.CONFIG_BYTES_MAX + 1)),

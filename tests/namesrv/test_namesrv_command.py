@@ -74,6 +74,17 @@ def test_a_port_that_is_taken_is_one_line(
 
 
 @pytest.mark.real_io
+def test_an_address_of_another_machine_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--listen", "192.0.2.1:9876", "--data", str(tmp_path)]
+    assert run_command_line(words) == 2
+    assert capsys.readouterr().err.startswith(
+        "triolog: --listen: cannot listen on 192.0.2.1:9876: this machine does not have the address"
+    )
+
+
+@pytest.mark.real_io
 @pytest.mark.parametrize(
     ("make", "says"),
     [

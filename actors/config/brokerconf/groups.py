@@ -151,7 +151,7 @@ class GroupTable:
         """All of a group have one."""
         for slave in slaves:
             if slave.file.value("listenPort", port) != port:
-                text = f"{port}, as all of the group have {self.decides.file.path}'s"
+                text = f"not used: all of the group answer at {port}, {self.decides.file.path}'s"
                 self.notes.append(slave.file.given["listenPort"].note(text))
 
     # ---- what an append waits for ----
