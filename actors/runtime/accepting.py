@@ -83,7 +83,11 @@ class Accepting(Actor[Inbox]):
 
     @abstractmethod
     async def listen(self) -> Listener | None:
-        """Listen; None: there is nothing to listen on. Raises: ConfigError if it cannot."""
+        """Listen, and return the listener, or None if there is no address to listen at.
+
+        Raises:
+            ConfigError: the address cannot be used.
+        """
 
     @abstractmethod
     async def admit(self, stream: Stream) -> Admitted | None:

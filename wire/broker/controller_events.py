@@ -29,7 +29,7 @@ _TYPE = struct.Struct(">h")
 
 
 class AlterSyncStateSet(Body, frozen=True, kw_only=True):
-    """The sync state set is `new_sync_state_set`, ids in ascending order."""
+    """The sync state set becomes `new_sync_state_set`, which has ids in ascending order."""
 
     TYPE: ClassVar[int] = 1
     broker_name: str
@@ -38,7 +38,7 @@ class AlterSyncStateSet(Body, frozen=True, kw_only=True):
 
 
 class ApplyBrokerId(Body, frozen=True, kw_only=True):
-    """`new_broker_id` is the replica's at `broker_address`."""
+    """The replica at `broker_address` gets the id `new_broker_id`."""
 
     TYPE: ClassVar[int] = 2
     broker_address: str
@@ -50,7 +50,7 @@ class ApplyBrokerId(Body, frozen=True, kw_only=True):
 
 
 class ElectMaster(Body, frozen=True, kw_only=True):
-    """`new_master_broker_id` is master, or nobody if `new_master_elected` is false."""
+    """`new_master_broker_id` becomes master, or no replica if `new_master_elected` is false."""
 
     TYPE: ClassVar[int] = 3
     broker_name: str
@@ -60,7 +60,7 @@ class ElectMaster(Body, frozen=True, kw_only=True):
 
 
 class CleanBrokerData(Body, frozen=True, kw_only=True):
-    """These replicas are forgotten; none named: the whole broker set."""
+    """These replicas are removed, or the whole broker set if there are none."""
 
     TYPE: ClassVar[int] = 5
     broker_id_set_to_clean: tuple[Long, ...] | None = None
@@ -69,7 +69,7 @@ class CleanBrokerData(Body, frozen=True, kw_only=True):
 
 
 class UpdateBrokerAddress(Body, frozen=True, kw_only=True):
-    """A replica has another address."""
+    """A replica gets another address."""
 
     TYPE: ClassVar[int] = 6
     broker_address: str
@@ -93,7 +93,7 @@ _DECODERS: Final[dict[int, BodyDecoder[ControllerEvent]]] = {
 
 
 def encode_event(event: ControllerEvent) -> bytes:
-    """The body of the entry.
+    """Encode the body of the entry.
 
     Raises:
         LocalProtocolError: a value cannot be written.
@@ -102,10 +102,10 @@ def encode_event(event: ControllerEvent) -> bytes:
 
 
 def decode_event(body: bytes) -> ControllerEvent | None:
-    """The event of an entry, or None for a body without bytes.
+    """Decode the event of an entry, or return None for a body without bytes.
 
     Raises:
-        RemoteProtocolError: it is no such event.
+        RemoteProtocolError: the body is no such event.
     """
     if not body:
         return None

@@ -35,7 +35,7 @@ BACKUP_NAME: Final = FILE_NAME + ".bak"
 EPOCH_MAX: Final = 2**31 - 1
 OFFSET_MAX: Final = 2**63 - 1
 FILE_BYTES_MAX: Final = 16 << 20
-"""Nobody's file is larger: some 500,000 epochs. It bounds what is read into memory."""
+"""The most bytes of a file that is read into memory, enough for some 500,000 epochs."""
 
 _CRC_MASK: Final = 0x7FFFFFFF
 _LINE = re.compile(rb"([0-9]{1,10})-([0-9]{1,19})")
@@ -67,7 +67,7 @@ def epochs_problem(epochs: Sequence[EpochStart]) -> str:
 
 
 def encode_epoch_file(epochs: Sequence[EpochStart]) -> bytes:
-    """The whole file.
+    """Encode the whole file.
 
     Raises:
         LocalProtocolError: the epochs do not ascend, or are out of range.
@@ -80,10 +80,10 @@ def encode_epoch_file(epochs: Sequence[EpochStart]) -> bytes:
 
 
 def decode_epoch_file(data: bytes) -> tuple[EpochStart, ...]:
-    """The epochs of a file, ascending.
+    """Decode the epochs of a file, in ascending order.
 
     Raises:
-        RemoteProtocolError: it is damaged, or no such file.
+        RemoteProtocolError: the file is damaged, or of another format.
     """
     if len(data) > FILE_BYTES_MAX:
         raise RemoteProtocolError(f"an epoch file of {len(data)} bytes")

@@ -145,10 +145,11 @@ def tags_code_of_bytes(tags: bytes) -> int:
 
 @lru_cache(maxsize=64)  # each group has its own, and asks with every slice of its log
 def delay_levels_ms(text: str) -> tuple[int, ...]:
-    """The delays of the levels in ms.
+    """Return the delays of the levels in ms.
 
     Args:
-        text: as messageDelayLevel has it: decimal numbers with s, m, h or d, and a blank between.
+        text: the levels in the form of messageDelayLevel: decimal numbers with s, m, h or d, with
+            a blank between them.
     """
     return tuple(int(each[:-1]) * _DELAY_UNITS_MS[each[-1]] for each in text.split(" "))
 

@@ -76,16 +76,16 @@ HANDSHAKE: Final = 1
 TRANSFER: Final = 2
 REQUEST_BYTES: Final = 16
 ADDRESS_BYTES_MAX: Final = 50
-"""A 5.0.0 slave builds its request in 62 bytes."""
+"""The most bytes of a slave's address: a 5.0.0 slave builds its request in 62 bytes."""
 ANSWER_BYTES: Final = 20
 EPOCH_BYTES: Final = 12
 FRAME_HEADER_BYTES: Final = 36
 FRAME_BODY_MAX: Final = JAVA_BUFFER_BYTES - FRAME_HEADER_BYTES
 REPORT_BYTES: Final = 12
 ANSWER_EPOCHS_MAX: Final = (JAVA_BUFFER_BYTES - ANSWER_BYTES) // EPOCH_BYTES
-"""A Java slave gathers the answer, too, in its buffer of 4 MiB."""
+"""The most epochs in an answer, which a Java slave collects in its buffer of 4 MiB."""
 BROKER_ID_MAX: Final = 2**32 - 1
-"""Above, the request could not be told from one of 5.0.0; a controller counts from 1."""
+"""The highest id of a broker. A request with a higher one would look like one of 5.0.0."""
 
 _STATE = struct.Struct(">i")
 _REQUEST = struct.Struct(">ihhq")
@@ -99,10 +99,10 @@ _REPORT = struct.Struct(">iq")
 
 @attrs.frozen(kw_only=True)
 class HandshakeRequest:
-    """A slave says who it is, and what it wants.
+    """The first message of a slave.
 
     Attributes:
-        broker_id: the id that the controller gave it; None: a slave of 5.0.0 or 5.1.0.
+        broker_id: the id that the controller gave the slave; None for a slave of 5.0.0 or 5.1.0.
         address: the address of such a slave, "host:port"; "" otherwise.
         sync_from_last_file: whether it begins with the master's last file if it is empty.
         async_learner: whether it never joins the sync state set.
@@ -129,9 +129,9 @@ class HandshakeAnswer:
     """The master's history.
 
     Attributes:
-        end: where its log ends, a physical offset; -1: it has none.
-        last_epoch: its last epoch; -1: there is none.
-        epochs: all of them, ascending in number and offset.
+        end: the physical offset at which its log ends, or -1 without a log.
+        last_epoch: its last epoch, or -1 without any.
+        epochs: all epochs, ascending in number and offset.
     """
 
     end: int
@@ -146,7 +146,7 @@ class EpochFrameStarted(FrameStarted):
     Attributes:
         epoch, epoch_start: the epoch that the master sends, and where it begins. Upstream names the
             epoch that follows in the frame that ends an epoch, so it may begin above the body.
-        confirm: the master's confirm offset; -1: it has none yet.
+        confirm: the master's confirm offset, or -1 without one.
     """
 
     epoch: int
@@ -158,7 +158,7 @@ MasterMessage: TypeAlias = HandshakeAnswer | EpochFrameStarted
 
 
 def encode_request(request: HandshakeRequest) -> bytes:
-    """A slave's first message.
+    """Encode a slave's first message.
 
     Raises:
         LocalProtocolError: `broker_id` is not in 1 .. BROKER_ID_MAX. Requests of 5.0.0 are read
@@ -172,7 +172,7 @@ def encode_request(request: HandshakeRequest) -> bytes:
 
 
 def encode_answer(answer: HandshakeAnswer) -> bytes:
-    """The master's answer to it.
+    """Encode the master's answer to a slave's first message.
 
     Raises:
         LocalProtocolError: the epochs do not ascend, are out of range, or are too many.
@@ -186,7 +186,7 @@ def encode_answer(answer: HandshakeAnswer) -> bytes:
 
 
 def encode_report(offset: int) -> bytes:
-    """The slave's report that its log ends at `offset` (0 .. OFFSET_MAX).
+    """Encode the slave's report that its log ends at `offset` (0 .. OFFSET_MAX).
 
     Raises:
         LocalProtocolError: `offset` is out of range.
@@ -197,7 +197,7 @@ def encode_report(offset: int) -> bytes:
 
 
 def encode_frame_header(frame: EpochFrameStarted) -> bytes:
-    """The header before `frame.size` bytes of commit log.
+    """Encode the header before `frame.size` bytes of commit log.
 
     Raises:
         LocalProtocolError: a field is out of range.
@@ -237,7 +237,7 @@ def _frame_problem(frame: EpochFrameStarted) -> RemoteProtocolError | None:
 
 @attrs.frozen
 class _MasterHeader:
-    """What a master's messages begin with, as a `HeaderLayout`. An answer is all header."""
+    """The headers of a master's messages, as a `HeaderLayout`. An answer has no body."""
 
     first_bytes: int = ANSWER_BYTES
 
@@ -272,7 +272,7 @@ class _MasterHeader:
 
 
 def _is_old(head: bytes) -> bool:
-    """Whether a list of epochs is behind 16 bytes of zeros, as in 5.0.0: no epoch is 0."""
+    """Return whether a list of epochs follows 16 bytes of zeros, as in 5.0.0: no epoch is 0."""
     return len(head) > ANSWER_BYTES and not any(head[ANSWER_BYTES : ANSWER_BYTES + 4])
 
 
@@ -281,11 +281,11 @@ def _epoch(fields: tuple[int, int]) -> EpochStart:
 
 
 MASTER_HEADER: Final[HeaderLayout[MasterMessage]] = _MasterHeader()
-"""For `FrameDecoder` and `FrameMeter`."""
+"""The layout for `FrameDecoder` and `FrameMeter`."""
 
 
 class SlaveDecoder:
-    """Master's side: bytes from a slave in, its requests and reports out.
+    """The master's side: takes bytes from a slave, and returns its requests and reports.
 
     After `receive_data` call `next_message` until it returns NEED_DATA.
     """
@@ -298,7 +298,7 @@ class SlaveDecoder:
         self._head = b""
 
     def receive_data(self, data: bytes) -> None:
-        """Add what the socket gave.
+        """Add received bytes.
 
         Raises:
             LocalProtocolError: `next_message` was not called for RECEIVE_LIMIT_BYTES.
@@ -306,7 +306,7 @@ class SlaveDecoder:
         self._buffer.append(data)
 
     def next_message(self) -> SlaveMessage | Literal[NeedData.NEED_DATA]:
-        """The next message, or NEED_DATA.
+        """Return the next message, or NEED_DATA.
 
         Raises:
             RemoteProtocolError: the state is unknown, or a field is out of range. Every later call
@@ -328,7 +328,7 @@ class SlaveDecoder:
 
 
 def _slave_message_bytes(head: bytes) -> int:
-    """How long the message is, or how much of it has to be there to know more."""
+    """Return how many bytes the message has, or how many of them are needed to know that."""
     if len(head) < REPORT_BYTES:
         return REPORT_BYTES
     address_bytes: int

@@ -131,4 +131,4 @@ class _FrameHeader:
 
 
 FRAME_HEADER: Final[HeaderLayout[FrameStarted]] = _FrameHeader()
-"""For `FrameDecoder` and `FrameMeter`."""
+"""The layout for `FrameDecoder` and `FrameMeter`."""
