@@ -1,16 +1,18 @@
-"""Whether the broker that is asked for its metadata is the one whose log a copy has.
+"""Checks that the broker whose metadata a copy takes is the one whose log it has.
 
-A copy knows its master by two ports, which may be two brokers' by mistake: offsets of one beside
-the log of the other make consumers skip messages, or read them again. So before each round of
-questions the broker behind the port is asked
+A copy knows its master by two ports, which can belong to two brokers by mistake. The offsets of one
+and the log of the other would make consumers skip messages, or read them again. So before each
+round of questions the broker at the port is asked
 
-- for its name, GET_BROKER_CONFIG, which the copy's folder remembers since it was first compared;
-- where its log ends, GET_BROKER_RUNTIME_INFO, which is not before what the HA port has sent;
-- for a record, VIEW_MESSAGE_BY_ID: the first one of the copy's newest file, byte for byte.
+- for its name, by GET_BROKER_CONFIG, which has to be the one that is saved in the copy's folder
+  since the first comparison;
+- where its log ends, by GET_BROKER_RUNTIME_INFO, which must not be before the end of what the HA
+  port has sent;
+- for a record, by VIEW_MESSAGE_BY_ID: the first one of the copy's newest file, byte for byte.
 
-Whoever answers otherwise is another broker, and is asked for nothing more. Where there is no record
-yet, or the broker does not show records, its log has to end where the copy comes to within the
-same run. Ports and addresses say nothing, for they may be forwarded.
+A broker with another answer is not the master, and is asked for nothing more. If there is no record
+yet, or if the broker does not show records, the copy has to reach the end of the broker's log
+within the same run. Ports and addresses are not compared, as they can be forwarded.
 
 Upstream: apache/rocketmq, broker/.../processor/AdminBrokerProcessor.java and
 QueryMessageProcessor.java (viewMessageById), 5.3.3; broker.md 4.8 and 6.2. There is no such check.
@@ -46,7 +48,7 @@ STATUS_TIMEOUT_S: Final = 5.0
 LOG_NOT_COMPARED: Final = "the log is not compared with the master's yet"
 _FILE_BYTES_MAX: Final = 4096
 _NOT_FOUND: Final = "can not find message"
-"""How every version's broker says that no record begins at an offset."""
+"""The text with which brokers of every version answer that no record begins at an offset."""
 
 
 @attrs.frozen
@@ -54,14 +56,14 @@ class KnownBroker:
     """The broker whose metadata a copy has, in a file of its folder.
 
     Attributes:
-        path: absolute; its folder is there.
+        path: the absolute path of the file, whose folder exists.
     """
 
     disk: Disk
     path: str
 
     def name(self) -> str:
-        """Its brokerName; "": none is known."""
+        """Return the saved brokerName, or "" if there is none."""
         try:
             found: Any = json.loads(read_bytes(self.disk, self.path, _FILE_BYTES_MAX))
             return str(found["name"])
@@ -69,7 +71,11 @@ class KnownBroker:
             return ""
 
     def remember(self, name: str) -> None:
-        """Raises: OSError: it is not remembered."""
+        """Save a brokerName.
+
+        Raises:
+            OSError: the name is not saved.
+        """
         settle_spares(self.disk, self.path.rpartition("/")[0])
         replace_file(self.disk, self.path, json.dumps({"name": name}).encode() + b"\n")
 
@@ -79,10 +85,10 @@ class FollowedBroker:
     """See the module's text.
 
     Attributes:
-        master: where it takes slaves, whose log the copy has.
-        broker: where it is asked.
+        master: the HA address of the master whose log the copy has.
+        broker: the address of the broker that is asked.
         make_reader: makes a reader of the copy's log.
-        record_bytes_max: of the largest record.
+        record_bytes_max: the most bytes of a record.
     """
 
     master: Address
@@ -95,9 +101,10 @@ class FollowedBroker:
     _end_bytes: int | None = attrs.field(init=False, default=None)  # as it was said first
 
     async def may_ask(self) -> str:
-        """Why it may be asked for nothing yet; "": it is the broker whose log the copy has.
+        """Return "" if the broker has the copy's log, or why that is not known yet, for people.
 
-        Raises: AnotherBroker: it is not.
+        Raises:
+            AnotherBroker: the broker has another log.
         """
         try:
             return await self._compare()
@@ -130,7 +137,7 @@ class FollowedBroker:
     async def _differs(
         self, ha: HaStatus, name: str, sent_bytes: int, end_bytes: int | None
     ) -> str:
-        """Why it is not compared yet; "": it has the same record, or a log that ends here."""
+        """Return "" if the broker has the same record or the same end, or why that is unknown."""
         offset, record = self._record(ha)
         if record:
             frame = await self._ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(offset)})
@@ -151,9 +158,14 @@ class FollowedBroker:
         return ""
 
     def _record(self, ha: HaStatus) -> tuple[int, bytes]:
-        """The first record of the newest file that has a checked one, and where it is; none: b"".
+        """Return offset and bytes of the first record in the newest file that has a checked one.
 
-        Raises: OSError; OffsetGone; RemoteProtocolError: it is damaged here.
+        The bytes are b"" if there is no checked record.
+
+        Raises:
+            OSError: the disk failed.
+            OffsetGone: the file was removed.
+            RemoteProtocolError: the record is damaged in the copy.
         """
         assert ha.client is not None
         good = min(ha.synced_bytes, ha.client.verified_bytes or 0)
@@ -167,7 +179,7 @@ class FollowedBroker:
         return 0, b""
 
     async def _name(self) -> str:
-        """Its brokerName; "": it does not say."""
+        """Ask the broker for its brokerName, and return it, or "" if it is not in the answer."""
         frame = await self._ask(RequestCode.GET_BROKER_CONFIG)
         if frame.header.code != ResponseCode.SUCCESS:
             return ""
@@ -175,7 +187,7 @@ class FollowedBroker:
         return next((line[11:].strip() for line in lines if line.startswith("brokerName=")), "")
 
     async def _end(self) -> int | None:
-        """Where its log ends; None: it does not say."""
+        """Ask where the broker's log ends, and return that, or None if it is not in the answer."""
         frame = await self._ask(RequestCode.GET_BROKER_RUNTIME_INFO)
         if frame.header.code != ResponseCode.SUCCESS:
             return None

@@ -1,14 +1,14 @@
 """MidnightCounter keeps how many messages had been stored at the last two midnights, from which
-tools reckon how many were stored today and yesterday.
+tools compute how many were stored today and yesterday.
 
 Upstream: apache/rocketmq, store/.../stats/BrokerStats.java (record), which BrokerController.java
 calls at the first midnight and every 24 h from there on, 5.3.3; broker.md 6.3.
 
-Messages: none but its own. A restart goes on with the counts as they are, and counts a midnight
-that has passed meanwhile. Midnights are this machine's, by its wall clock and time zone.
+Messages: only its own. A restart keeps the counts, and notes a midnight that has passed in between.
+Midnights are by the wall clock and the time zone of this machine.
 
-Differs: the clock is looked at every LOOK_S, so that one that was set, or a summer's end, moves no
-later midnight. A clock that is set back repeats no midnight.
+Differs: the clock is read every LOOK_S, so that a clock that was set, or the end of summer time,
+does not move later midnights. A clock that is set back does not repeat a midnight.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from actors.env import Env
 from actors.runtime import Actor
 
 LOOK_S: Final = 60.0
-"""Between two looks at the clock; there is one at midnight, too."""
+"""The most seconds between two readings of the clock, which is also read at midnight."""
 _DAY: Final = datetime.timedelta(days=1)
 
 
@@ -32,9 +32,9 @@ class Midnights:
     """Counts of messages since the node's start.
 
     Attributes:
-        today: how many there were at the last midnight; 0: there was none since the start.
-        yesterday: at the one before.
-        day: the last day that has begun, as a number; 0: it is not known yet.
+        today: the count at the last midnight, or 0 if there was none since the start.
+        yesterday: the count at the midnight before that, or 0.
+        day: the number of the present day, or 0 before the first reading of the clock.
     """
 
     today: int = 0
@@ -42,7 +42,7 @@ class Midnights:
     day: int = 0
 
     def look(self, day: int, count: int) -> None:
-        """It is that day, and there are so many messages."""
+        """Note the number of the present day and the present count of messages."""
         if self.day and day > self.day:
             self.yesterday, self.today = self.today, count
         self.day = max(self.day, day)
@@ -50,7 +50,7 @@ class Midnights:
 
 @attrs.frozen
 class _Look:
-    """Time to look at the clock."""
+    """Timer: read the clock."""
 
 
 @attrs.define(kw_only=True)
@@ -58,8 +58,8 @@ class MidnightCounter(Actor[_Look]):
     """See the module's text.
 
     Attributes:
-        stored: how many messages were stored since the node's start.
-        midnights: what it writes; it outlives the actor.
+        stored: returns how many messages were stored since the node's start.
+        midnights: the counts that it keeps, which outlive the actor.
     """
 
     env: Env

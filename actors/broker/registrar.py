@@ -314,7 +314,11 @@ class Registrar(Actor[_Inbox]):
         return self._known[2]
 
     def _with_permission(self, topics: TopicTable) -> TopicTable:
-        """Under a version of its own once brokerPermission has changed: else it is not taken."""
+        """Return the topics with brokerPermission applied to their permissions.
+
+        Once brokerPermission has changed they have another version, as name servers ignore changes
+        under a version that they know.
+        """
         changed, version = self.changed, topics.data_version
         version = msgspec.structs.replace(
             version,
