@@ -8,7 +8,7 @@ from typing import cast
 import attrs
 import pytest
 from audit_events_kit import follows, promise
-from kept_session import shared
+from kept_session import judged_once, no_gold, shared
 from lines_kit import Boot, events_of
 from logs_kit import Day
 from pyspark.errors import PySparkException
@@ -29,7 +29,7 @@ from actors.pipeline.errors import PipelineError
 from actors.pipeline.locations import Location
 from actors.pipeline.verdicts import WITNESSES_MAX, CheckedRange, OpenBoot, Severity
 
-__all__ = ["shared"]
+__all__ = ["judged_once", "no_gold", "shared"]
 MAINTAINER = "ledger/state_maintainer"
 
 
@@ -232,13 +232,7 @@ def test_the_registry_is_in_order() -> None:
             assert {*audit.kinds, *audit.needs} <= set(KINDS), audit.name
 
 
-@pytest.fixture
-def no_gold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tables of gold have tests of their own, and no audit reads them."""
-    monkeypatch.setattr(steps, "run_gold", lambda *_: None)
-
-
-@pytest.mark.usefixtures("shared", "no_gold")
+@pytest.mark.usefixtures("shared", "no_gold", "judged_once")
 def test_a_day_is_as_promised(day: Day, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = Location(str(tmp_path / "out"))
     assert main(["audit", str(day.folder), "-o", str(out)]) == 0

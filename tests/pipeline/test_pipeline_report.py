@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
-from kept_session import shared
+from kept_session import judged_once, no_gold, shared
 from lines_kit import START_US, Boot, events_of
 from logs_kit import Day
 from pyspark.sql import SparkSession
@@ -25,11 +25,11 @@ from actors.pipeline.report.gather import shown_boots
 from actors.pipeline.report.time_axis import Stretch, time_axis
 from actors.pipeline.verdicts import Verdicts
 
-__all__ = ["shared"]
+__all__ = ["judged_once", "no_gold", "shared"]
 
 
+@pytest.mark.usefixtures("shared", "judged_once")
 def test_a_day_becomes_a_page(
-    shared: None,
     day: Day,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -78,8 +78,8 @@ def test_a_day_becomes_a_page(
     assert early < next(n for n, line in enumerate(lines) if line.startswith("audit: "))
 
 
+@pytest.mark.usefixtures("shared", "no_gold")
 def test_verdicts_are_for_programs_too(
-    shared: None,
     day: Day,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
