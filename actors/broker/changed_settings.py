@@ -131,7 +131,7 @@ class ChangedSettings:
         }
 
     def texts(self) -> tuple[str, ...]:
-        """What differs from the file, for people."""
+        """Return the settings whose values differ from those in the cluster file, for people."""
         return tuple(
             f"{name} {each.value} by updateBrokerConfig ({each.instead_of} in the file)"
             for name, each in sorted(self._changed.items())

@@ -55,7 +55,7 @@ def late_text(status: CopyStatus) -> str:
 
 
 def nothing_text(status: CopyStatus) -> str:
-    """That there is nothing to copy of an idle master whose last file is empty, for people."""
+    """Describe that an idle master with an empty last file has nothing to copy, for people."""
     return (
         f"this copy has nothing: the master's log ends at offset {status.master_end}, where a file"
         " begins, and a stock master sends an empty slave its last file only. To have all: put a"
