@@ -27,6 +27,21 @@ DELETE = RequestCode.DELETE_TOPIC_IN_BROKER
 QUEUES = "/data/{}/groups/orders/consumequeue"
 
 
+async def stored_at(nodes: MetadataCluster, topic: str) -> int:
+    """Append one record to queue 1 of a topic. Returns: where it is in the log."""
+    store = nodes.systems["n0"].ref(PATHS["n0"].store, Append)
+    answer = await store.ask(
+        Appended,
+        lambda reply_to: Append(
+            records=(Message(topic, b"body", queue_id=1),),
+            deadline_s=trio.current_time() + 9,
+            reply_to=reply_to,
+        ),
+        timeout_s=10.0,
+    )
+    return answer.first_bytes
+
+
 async def append(nodes: MetadataCluster, *topics: str) -> None:
     store = nodes.systems["n0"].ref(PATHS["n0"].store, Append)
     records = tuple(

@@ -10,7 +10,9 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
+from actors.storage.derived.dispatch_state import NEVER
 from actors.storage.derived.queue_files import QueueKey, queue_heads
+from actors.storage.derived.small_files import read_deleted
 from actors.storage.layout import StoreLayout
 from actors.storage.log.commit_log import CommitLog
 from actors.storage.log.digests import Digests, digest_of
@@ -38,7 +40,8 @@ def add_offsets(
     """Raise `offsets` above the queue offsets of the records from `start` up to `end`.
 
     Records have to begin at both. A record with queue offset 0 begins its queue anew, a light
-    message queue too (`begun_anew`).
+    message queue too (`begun_anew`). Records that were stored before their topic was deleted do not
+    count.
 
     No CRC of a record covers its queue offset. So an offset that does not follow the one before it
     in its queue counts only if the log's digests there are right.
@@ -53,6 +56,7 @@ def add_offsets(
     reader = LogReader(disk, log.folder, log.segment_bytes)
     digests = Digests(disk, layout.digests, log.segment_bytes, reads_only=True)
     adding = _Adding(offsets=offsets, units=units or {}, reader=reader, digests=digests, end=end)
+    deleted = read_deleted(disk, layout.topics)
     at, size = start, READ_BYTES
     with closing(reader), closing(digests):
         while at < end:
@@ -61,7 +65,8 @@ def add_offsets(
             for head in heads:
                 if has_queue_unit(head.sys_flag):
                     for each in queue_heads(head):
-                        adding.add(each)
+                        if each.store_ts > deleted.get(each.topic, NEVER):
+                            adding.add(each)
             yield
             at += stopped.end + stopped.blank_bytes
             if stopped.stop in (Stop.CORRUPT, Stop.UNWRITTEN):
