@@ -287,7 +287,7 @@ def test_an_id_is_given_once_and_to_its_owner_again() -> None:
     assert following.next_broker_id == 10  # upstream says 5, and comes to 9 again
 
 
-@pytest.mark.parametrize("broker_id", [0, -1, 2**32])
+@pytest.mark.parametrize("broker_id", [0, -1, 4 + broker_sets.IDS_AHEAD_MAX + 1, 2**32])
 def test_ids_out_of_range_are_refused(broker_id: int) -> None:
     decision = pair().apply_id(apply(broker_id))
     assert decision.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID

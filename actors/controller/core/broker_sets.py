@@ -39,7 +39,8 @@ from wire.broker.dialect import Body, Fields
 from wire.broker.routes import BrokerMemberGroup
 
 FIRST_ID: Final = 1
-ID_MAX: Final = 2**32 - 1
+IDS_AHEAD_MAX: Final = 100
+"""How far above the next id a replica may apply, so that nobody takes a set's ids away."""
 SETS_MAX: Final = 10_000
 """Broker sets of one group of controllers."""
 REPLICAS_MAX: Final = 100
@@ -382,7 +383,7 @@ class BrokerSets:
         held = found.replicas.get(broker_id)
         if held is None and len(found.replicas) >= REPLICAS_MAX:
             return f"broker-set {name} has {REPLICAS_MAX} replicas already"
-        free = FIRST_ID <= broker_id <= ID_MAX if held is None else False
+        free = held is None and FIRST_ID <= broker_id <= found.next_id + IDS_AHEAD_MAX
         if free or (held is not None and held.check_code == asked.register_check_code):
             return ""
         return f"Fail to apply brokerId: {broker_id} in broker-set: {name}"
