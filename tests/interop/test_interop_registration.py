@@ -165,6 +165,11 @@ def test_mqadmin_at_our_cluster(
     assert '"Gx"' not in groups.read_text()
     assert run("deleteTopic", "-t", "Made", "-c", "interop").count("success") == 2
     assert "Made" not in run("topicList").split()
+    queues = [node.store / "consumequeue" / "t" for node in (master, slave)]
+    assert all(folder.exists() for folder in queues)
+    assert run("deleteTopic", "-t", "t", "-c", "interop").count("success") == 2
+    assert not queues[0].exists(), "they are gone when that is answered"
+    wait_for(lambda: not queues[1].exists(), "the slave's queues to go", timeout_s=PEER_S)
     assert master.stop() == 0
     assert slave.stop() == 0
 
