@@ -77,9 +77,13 @@ the last ones sometimes found no memory. As no user waits for an answer within m
 collector is one that stops all threads; it needs a tenth less processor time than Java's usual one
 (silver)."""
 
+_FIRST_COMPILER: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+"""With room for what it compiles: alone it has a fifth of that, and what Spark makes of a report's
+plans is more. Java says so on its standard output then, compiles no more, and may end.
+"""
 _SHORT: Final = {
     "spark.sql.adaptive.enabled": "false",
-    _JAVA: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    _JAVA: _FIRST_COMPILER,
 }
 """The options for some minutes of work. Java's second compiler would take more processor time than
 it saves, and a plan that is made anew after each shuffle makes a job for each."""
@@ -88,7 +92,7 @@ _TEST: Final = {
     "spark.driver.memory": "1g",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
-    _JAVA: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    _JAVA: _FIRST_COMPILER,
 }
 """The options for little data. Time for optimising Java code is lost (measured: 13 s -> 10.5 s),
 and so is that for compiling a plan, or for planning it anew for each stage (a third of the tests'

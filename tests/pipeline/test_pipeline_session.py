@@ -51,6 +51,14 @@ def test_times_are_utc_and_the_shuffles_are_small(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
+def test_the_first_compiler_has_room_for_what_it_compiles(spark: SparkSession) -> None:
+    """A Java that finds no more room says so on the output that is the command's, and may end."""
+    assert spark._jvm is not None
+    beans = spark._jvm.java.lang.management.ManagementFactory
+    pools = {pool.getName(): pool.getUsage().getMax() for pool in beans.getMemoryPoolMXBeans()}
+    assert sum(size for name, size in pools.items() if name.startswith("Code")) >= 200 << 20
+
+
 def test_no_other_user_gives_java_objects(spark: SparkSession) -> None:
     """Its port takes serialized Java objects, which are programs."""
     assert spark.sparkContext.getConf().get("spark.authenticate") == "true"
