@@ -1,6 +1,6 @@
 """The three-node example with killed nodes, then every audit over what it left: `make audit`.
 
-Run: python tests/audit.py [--seconds 60 --kills 4 --folder var/audit]
+Run: python tests/audit.py [--seconds 60 --kills 4 --rate 2000 --folder var/audit]
 
 Three processes with both groups and the feed, as in examples/3node.toml, run for some seconds.
 Meanwhile a node is killed (SIGKILL) again and again, and its supervisor starts it anew: first who
@@ -52,7 +52,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     folder = asked.folder.resolve()
-    file = cluster_file(folder, asked.port)
+    file = cluster_file(folder, asked.port, asked.rate)
     try:
         with cluster(file, folder / "cluster.log") as run:
             killed, seconds = kill_in_turn(run, file, asked.seconds, asked.kills)
@@ -72,6 +72,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, default=60.0, help="that the cluster runs")
     parser.add_argument("--kills", type=int, default=4, help=f"at least {KILLS_MIN}")
+    parser.add_argument("--rate", type=int, default=2000, help="records/s for each group; 0: all")
     parser.add_argument("--folder", type=Path, default=ROOT / "var" / "audit")
     parser.add_argument("--port", type=int, help="of the first group, the next is the second's")
     parser.add_argument("--run-only", action="store_true", help="no Spark")
@@ -80,6 +81,8 @@ def arguments() -> argparse.Namespace:
         parser.error(f"--kills: at least {KILLS_MIN}")
     if not asked.seconds > 0:
         parser.error("--seconds: more than 0")
+    if asked.rate < 0:
+        parser.error("--rate: 0 or more")
     if not cleared(asked.folder):
         parser.error(f"--folder: {asked.folder} has files in it, and not those of an earlier run")
     return asked
@@ -101,10 +104,15 @@ def cleared(folder: Path) -> bool:
     return True
 
 
-def cluster_file(folder: Path, port: int | None) -> Path:
-    """The example, with its data in `folder`."""
+def cluster_file(folder: Path, port: int | None, rate: int) -> Path:
+    """The example, with its data in `folder`.
+
+    Args:
+        rate: records/s that each group is fed; 0: as fast as it takes them.
+    """
     text = EXAMPLE.read_text()
     text = re.sub(r'(?m)^data_dir = "[^"]*"', 'data_dir = "data"', text)
+    text = re.sub(r"(?m)^rate_per_s = \d+", f"rate_per_s = {rate}", text)
     text = re.sub(r'(?m)^file = "[^"]*"', f'file = "{ROOT / "README.md"}"', text)
     if port is not None:
         text = text.replace("port = 10912", f"port = {port}")

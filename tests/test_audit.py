@@ -43,7 +43,9 @@ def test_only_an_earlier_run_s_files_are_removed(tmp_path: Path) -> None:
     assert (tmp_path / "mine").is_dir()
 
 
-@pytest.mark.parametrize("words", [("--kills", "1"), ("--seconds", "0"), ("--seconds", "nan")])
+@pytest.mark.parametrize(
+    "words", [("--kills", "1"), ("--seconds", "0"), ("--seconds", "nan"), ("--rate", "-1")]
+)
 def test_a_run_that_says_nothing_is_refused(
     words: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
