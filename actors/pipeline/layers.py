@@ -7,6 +7,7 @@ one stays, for readers that have just begun.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated
@@ -21,6 +22,8 @@ from actors.pipeline.locations import Location
 
 NOTE = "current.json"
 _VERSION = re.compile(r"version=(\d{6,})")
+_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+"""Where Spark notes in a file of Parquet which columns it has written."""
 
 
 class _Current(msgspec.Struct, frozen=True):
@@ -69,14 +72,22 @@ def current(layer: Location) -> Location:
 
 def read(spark: SparkSession, table: Location, schema: StructType | None = None) -> DataFrame:
     """Read a table of a version, with its own schema or with `schema`; missing columns are null."""
-    reader = spark.read if schema is None else spark.read.schema(schema)
-    return reader.parquet(table.for_readers())
+    return spark.read.schema(schema or _schema_of(table)).parquet(table.for_readers())
 
 
 def count_rows(table: Location) -> int:
     """Return the number of a table's rows, by the metadata of its files, without a job."""
+    return int(_files_of(table).count_rows())
+
+
+def _schema_of(table: Location) -> StructType:
+    """Return the schema that Spark noted in the table's files; Spark reads it there with a job."""
+    return StructType.fromJson(json.loads(_files_of(table).schema.metadata[_SCHEMA]))
+
+
+def _files_of(table: Location) -> pyarrow.dataset.Dataset:
     system, path = table.system()
-    return int(pyarrow.dataset.dataset(path, filesystem=system, format="parquet").count_rows())
+    return pyarrow.dataset.dataset(path, filesystem=system, format="parquet")
 
 
 def _current(layer: Location) -> int:

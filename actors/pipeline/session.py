@@ -63,6 +63,7 @@ _HERE: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.driver.memory": "2g",
     "spark.buffer.pageSize": "1m",
@@ -70,23 +71,27 @@ _HERE: Final = {
 }
 """The options on one machine. Nothing listens outside, and what listens takes nothing from other
 users (Spark makes a secret for each session without a cluster, and otherwise unpacks any user's
-objects). The terminal has no progress bars, and listing folders makes no task for each folder, as
-it does by default. A page of memory is what each aggregation of a plan takes at once; by default it
-is a sixteenth of a core's memory, and the audits' single plan has more aggregations than that, so
-the last ones sometimes found no memory. As no user waits for an answer within milliseconds, the
-collector is one that stops all threads; it needs a tenth less processor time than Java's usual one
-(silver)."""
+objects). The terminal has no progress bars. Listing silver, which has a folder for each kind of
+event, makes no job, and listing more folders makes no task for each of them, as it does by default.
+A page of memory is what each aggregation of a plan takes at once; by default it is a sixteenth of a
+core's memory, and the audits' single plan has more aggregations than that, so the last ones
+sometimes found no memory. As no user waits for an answer within milliseconds, the collector is one
+that stops all threads; it needs a tenth less processor time than Java's usual one (silver)."""
 
 _FIRST_COMPILER: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-"""With room for what it compiles: alone it has a fifth of that, and what Spark makes of a report's
-plans is more. Java says so on its standard output then, compiles no more, and may end.
+"""The first compiler alone has by default a fifth of this room for compiled code, and the classes
+that Spark makes of a report's plans fill it. Java then says so on standard output, compiles nothing
+more, and may end.
 """
 _SHORT: Final = {
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
     _JAVA: _FIRST_COMPILER,
 }
 """The options for some minutes of work. Java's second compiler would take more processor time than
-it saves, and a plan that is made anew after each shuffle makes a job for each."""
+it saves, and a plan that is made anew after each shuffle makes a job for each. A task of a shuffle
+of few rows costs more than its rows, and each of silver's tasks writes a file for each kind of
+event."""
 _TEST: Final = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",

@@ -22,7 +22,10 @@ A boot without NodeStopped ended by a crash, or is not over, and its end is open
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
@@ -100,6 +103,21 @@ def view(events: DataFrame, kind: str) -> DataFrame:
     """
     names = [*ENVELOPE.names, "group", *fields_of(kind).names]
     return events.where(fn.col("kind") == kind).select(*dict.fromkeys(names))
+
+
+def worked_out(make: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
+    """A view of few rows, worked out once for all who ask for it of the same events, and kept here
+    as long as these are: in a plan it would be worked out at each place where it stands.
+    """
+    known: WeakKeyDictionary[DataFrame, DataFrame] = WeakKeyDictionary()
+
+    @wraps(make)
+    def found(events: DataFrame) -> DataFrame:
+        if events not in known:
+            known[events] = events.sparkSession.createDataFrame(make(events).toArrow())
+        return known[events]
+
+    return found
 
 
 def holes(events: DataFrame, everywhere: DataFrame | None = None) -> DataFrame:

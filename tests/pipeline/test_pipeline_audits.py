@@ -19,7 +19,7 @@ from actors.events import dledger, node
 from actors.events.codec import KINDS
 from actors.pipeline import steps, verdicts
 from actors.pipeline.__main__ import main
-from actors.pipeline.audits import judging
+from actors.pipeline.audits import judging, logs
 from actors.pipeline.audits.audit import EventAudit, Evidence, Judged
 from actors.pipeline.audits.commits import COMMITTED_ON_QUORUM
 from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
@@ -94,6 +94,19 @@ def test_without_rows_nothing_is_held(spark: SparkSession) -> None:
     verdict = judging.judge(audit, evidence_of(spark, boot))
     assert (verdict.verdict, verdict.findings, verdict.note) == ("not_applicable", 0, "why")
     assert verdict.checked == verdicts.Checked(rows=0)
+
+
+@pytest.mark.parametrize(
+    "audit", [logs.LOGS_WHOLE, logs.READ_IN_TIME, logs.NOTHING_DROPPED, logs.KINDS_KNOWN]
+)
+def test_where_the_counts_tell_that_nothing_can_be_found_nothing_is_asked(
+    audit: EventAudit, spark: SparkSession
+) -> None:
+    def never(_: DataFrame) -> DataFrame:
+        raise AssertionError("a query that can find nothing")
+
+    verdict = judging.judge(attrs.evolve(audit, query=never), evidence_of(spark, *quarrel()))
+    assert (verdict.verdict, verdict.findings, verdict.checked.rows) == ("held", 0, 6)
 
 
 def test_witnesses_are_the_first_and_findings_all_of_them(spark: SparkSession) -> None:

@@ -82,7 +82,9 @@ def test_old_versions_go_and_the_one_before_stays(spark: SparkSession, tmp_path:
     (layer / "version=mine").make()
     for number in range(4):
         layers.publish(layer, {"t": spark.range(number)})
-        assert layers.read(spark, layers.current(layer) / "t").count() == number
+        table = layers.current(layer) / "t"
+        assert layers.read(spark, table).count() == number
+        assert layers.read(spark, table).schema == spark.read.parquet(table.for_readers()).schema
     assert layer.children() == [
         "current.json", "version=000003", "version=000004", "version=mine"
     ]  # fmt: skip

@@ -54,6 +54,23 @@ def boots(table: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in columns) for row in silver.boots(table)]
 
 
+def test_few_rows_are_worked_out_once_for_the_same_events(spark: SparkSession) -> None:
+    asked: list[DataFrame] = []
+
+    @silver.worked_out
+    def names(events: DataFrame) -> DataFrame:
+        asked.append(events)
+        return events.select("node").distinct()
+
+    boots = [Boot("n0"), Boot("n1")]
+    for boot in boots:
+        boot.say(0, "", STARTED)
+    tables = [events_of(spark, *boots), events_of(spark, boots[1])]
+    for table, expected in 2 * list(zip(tables, ({"n0", "n1"}, {"n1"}), strict=True)):
+        assert {row["node"] for row in names(table).collect()} == expected
+    assert asked == tables
+
+
 def test_boots_are_told_as_by_the_reader_of_event_logs(events: DataFrame, day: Day) -> None:
     """Without the lost file; `missing` is what the reader names as its problem."""
     found = {(row["node"], row["boot"]): row for row in silver.boots(events)}

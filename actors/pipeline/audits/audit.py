@@ -27,6 +27,7 @@ class Count:
 
     Attributes:
         differ: how many events were found several times with different lines.
+        strange: how many events have a kind, or a field of a type, that this version does not know.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Count:
     last_seq: int
     events: int
     differ: int = 0
+    strange: int = 0
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -68,6 +70,12 @@ class Evidence:
     def logs(self) -> LogScans:
         """The nodes' logs, which the caller closes."""
         return LogScans(spark=self.spark, data=self.data)
+
+    @cached_property
+    def has_gaps(self) -> bool:
+        """Whether any event is missing between the first and the last of a boot."""
+        boots = self.checked().ranges
+        return any(each.last_seq - each.first_seq >= each.events for each in boots)
 
     @cached_property
     def torn(self) -> tuple[tuple[str, int], ...]:
@@ -119,6 +127,8 @@ def counted(events: DataFrame) -> tuple[Count, ...]:
     ]
     if "differ" in events.columns:
         sums.append(fn.count_if("differ").alias("differ"))
+        strange = fn.col("line").isNotNull() | fn.col("mistyped")
+        sums.append(fn.count_if(strange).alias("strange"))
     found = events.groupBy("kind", "node", "boot").agg(*sums).collect()
     counts = (Count(**row.asDict()) for row in found)
     return tuple(sorted(counts, key=lambda each: (each.node, each.boot, each.kind)))
@@ -197,11 +207,13 @@ class EventAudit:
         needs: kinds without which nothing can be judged, as in the logs of an older version.
         subject: selects the events that the claim is about, if the kinds do not suffice.
         whole: whether torn logs are left out, because a missing event would seem to break the
-        claim. strict: whether groups with upstream's looser rules are left out, because they do not
+            claim.
+        strict: whether groups with upstream's looser rules are left out, because they do not
             promise this.
         note: what the events cannot show, for people; "" for nothing.
         unseen: selects what the claim is about and has no events here, for people, as the column
             `what`.
+        cleared: tells from the counts alone whether nothing can be found, so that no query is made.
     """
 
     name: str
@@ -215,6 +227,7 @@ class EventAudit:
     strict: bool = False
     note: str = ""
     unseen: Callable[[DataFrame], DataFrame] | None = None
+    cleared: Callable[[Evidence], bool] = lambda _: False
 
     def judge(self, evidence: Evidence) -> Judged:
         """Judge the claim by the events. Raises: PySparkException."""
@@ -237,7 +250,7 @@ class EventAudit:
             notes.append(f"There are no events {', '.join(missing)}.")
             checked = Checked(rows=0)
         note = " ".join(notes)
-        if not checked.rows:
+        if not checked.rows or self.cleared(seen):
             return Judged(checked=checked, note=note)
         findings, witnesses = collect(self.query(seen.events))
         return Judged(findings=findings, witnesses=witnesses, checked=checked, note=note)

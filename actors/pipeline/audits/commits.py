@@ -99,9 +99,10 @@ def committed_removed(events: DataFrame) -> DataFrame:
 
 def told_for_good(events: DataFrame) -> DataFrame:
     """Return what `committed_removed` judges: CommittedRose of groups that keep their entries."""
-    in_memory = view(events, "GroupConfigured").where("store = 'memory'").select("group")
-    others = in_memory.unionByName(without_power(events)).distinct()
-    return view(events, "CommittedRose").join(fn.broadcast(others), "group", "left_anti")
+    in_memory = view(events, "GroupConfigured").where("store = 'memory'").select("group").distinct()
+    kept = ~fn.col("group").isin(*without_power(events))
+    rose = view(events, "CommittedRose").where(kept)
+    return rose.join(fn.broadcast(in_memory), "group", "left_anti")
 
 
 COMMITTED_RISES = EventAudit(
@@ -131,6 +132,7 @@ COMMITTED_STAYS = EventAudit(
     subject=told_for_good,
     strict=True,
     query=committed_removed,
+    cleared=lambda evidence: not evidence.checked(("LedgerTruncated",)).rows,
     note="By each member's own words: the term of a removed entry is in no event, so another "
     "member's word is not held against it. Groups in memory are left out, and truncations of "
     "an older version, which did not say where the log goes on. So are groups that are written "

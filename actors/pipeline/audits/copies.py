@@ -7,7 +7,7 @@ from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.audit import EventAudit
 from actors.pipeline.audits.epochs import with_epoch
-from actors.pipeline.silver import view
+from actors.pipeline.silver import view, worked_out
 
 _EPOCH = ("group", "node", "boot", "opened")
 
@@ -54,6 +54,7 @@ def promised_answers(events: DataFrame) -> DataFrame:
     return answers.join(fn.broadcast(promises(events)), ["group", "node", "boot"], "left_semi")
 
 
+@worked_out
 def promises(events: DataFrame) -> DataFrame:
     """Return which boots promise more copies than the master's.
 

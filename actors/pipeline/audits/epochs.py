@@ -10,11 +10,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-from actors.pipeline.silver import view
+from actors.pipeline.silver import view, worked_out
 
 _KEY = ("group", "node", "boot")
 
 
+@worked_out
 def openings(events: DataFrame) -> DataFrame:
     """Return one row for each opening; they are few enough to be sent to every worker.
 
@@ -62,6 +63,7 @@ def in_eras(events: DataFrame, opened: DataFrame) -> DataFrame:
     )
 
 
+@worked_out
 def last_era(events: DataFrame) -> DataFrame:
     """Return, by group, the number from which on no promotion was forced: group, after."""
     opened = in_eras(events, openings(events))
@@ -78,16 +80,21 @@ def unopened(events: DataFrame, opened: DataFrame) -> DataFrame:
 
 def with_epoch(events: DataFrame, rows: DataFrame) -> DataFrame:
     """Return a master's rows with `opened` and `number` of their epoch; both 0 before the first."""
-    opened = openings(events).select(*_KEY, "opened", "until", "number")
-    first = opened.groupBy(*_KEY).agg(fn.min("opened").alias("until"))
-    before = first.select(*_KEY, fn.lit(0).alias("opened"), "until", fn.lit(0).alias("number"))
-    epochs = opened.unionByName(before)
     return (
-        rows.join(fn.broadcast(epochs), list(_KEY), "left")
+        rows.join(fn.broadcast(_epochs(events)), list(_KEY), "left")
         .where("opened is null or (seq >= opened and (until is null or seq < until))")
         .fillna(0, ["opened", "number"])
         .drop("until")
     )
+
+
+@worked_out
+def _epochs(events: DataFrame) -> DataFrame:
+    """group, node, boot, opened, until, number: those that began, and what was before the first."""
+    opened = openings(events).select(*_KEY, "opened", "until", "number")
+    first = opened.groupBy(*_KEY).agg(fn.min("opened").alias("until"))
+    before = first.select(*_KEY, fn.lit(0).alias("opened"), "until", fn.lit(0).alias("number"))
+    return opened.unionByName(before)
 
 
 def answered(events: DataFrame) -> DataFrame:

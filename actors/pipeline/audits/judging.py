@@ -7,7 +7,6 @@ from contextlib import closing
 from typing import Final
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as fn
 
 from actors.pipeline import layers, silver
 from actors.pipeline.audits import commits, copies, kept, leaders, logs
@@ -100,7 +99,11 @@ def _without_a_look(error: Exception) -> Judged:
 
 def open_boots(evidence: Evidence) -> tuple[OpenBoot, ...]:
     """Return the boots whose last event is no NodeStopped, ordered by node and boot."""
-    last = fn.max_by("kind", "seq").alias("last")
-    found = evidence.events.groupBy("node", "boot").agg(last).where("last <> 'NodeStopped'")
-    keys = sorted((row["node"], row["boot"]) for row in found.collect())
-    return tuple(OpenBoot(node=node, boot=boot) for node, boot in keys)
+    stops = evidence.checked(("NodeStopped",)).ranges
+    ends = {(boot.node, boot.boot, boot.last_seq) for boot in stops}
+    boots = evidence.checked().ranges
+    return tuple(
+        OpenBoot(node=boot.node, boot=boot.boot)
+        for boot in sorted(boots, key=lambda boot: (boot.node, boot.boot))
+        if (boot.node, boot.boot, boot.last_seq) not in ends
+    )

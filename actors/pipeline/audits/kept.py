@@ -8,7 +8,7 @@ from pyspark.sql import functions as fn
 from actors.pipeline.audits.audit import EventAudit
 from actors.pipeline.audits.endings import without_power
 from actors.pipeline.audits.epochs import answered, in_eras, last_era, with_epoch
-from actors.pipeline.silver import view
+from actors.pipeline.silver import view, worked_out
 
 _KEY = ("group", "node", "boot")
 
@@ -25,7 +25,7 @@ def opened_below(events: DataFrame) -> DataFrame:
         of_era.rangeBetween(Window.unboundedPreceding, -1),
         of_node.rowsBetween(Window.unboundedPreceding, -1),
     )
-    judged = answered(events).join(fn.broadcast(without_power(events)), "group", "left_anti")
+    judged = answered(events).where(~fn.col("group").isin(*without_power(events)))
     return (
         in_eras(events, judged)
         .withColumn("before", fn.greatest(*(fn.max("acknowledged").over(w) for w in earlier)))
@@ -37,7 +37,7 @@ def opened_below(events: DataFrame) -> DataFrame:
 def kept_answers(events: DataFrame) -> DataFrame:
     """Return what `opened_below` is about: the answers of the groups that it judges."""
     answers = view(events, "AppendsAcknowledged")
-    return answers.join(fn.broadcast(without_power(events)), "group", "left_anti")
+    return answers.where(~fn.col("group").isin(*without_power(events)))
 
 
 def cut_on_a_node(events: DataFrame) -> DataFrame:
@@ -84,6 +84,7 @@ def acknowledged_by_recovery(events: DataFrame, recoveries: DataFrame) -> DataFr
     )
 
 
+@worked_out
 def opened_logs(events: DataFrame) -> DataFrame:
     """Return the recoveries of the stores of `synced` classic groups.
 

@@ -36,6 +36,10 @@ def _holes(events: DataFrame) -> DataFrame:
     return silver.holes(torn, events)
 
 
+def _is_whole(evidence: Evidence) -> bool:
+    return not evidence.has_gaps and not any(each.differ for each in evidence.counts)
+
+
 def expired(events: DataFrame) -> DataFrame:
     """Return events that were deleted before they were read: node, boot, first_seq, last_seq."""
     return _holes(events).where("expired").select("node", "boot", "first_seq", "last_seq")
@@ -123,6 +127,7 @@ LOGS_WHOLE = EventAudit(
     name="event_logs_without_holes",
     claim="No event is missing between the first and the last of a boot, and none was changed.",
     query=holes,
+    cleared=_is_whole,
     note="What a node says that it dropped is no hole, nor is what it deleted as too old before it "
     "was read. The end of an open boot is not known. Lines that differ are of a log that somebody "
     "changed, or of two generations of one node.",
@@ -132,6 +137,7 @@ READ_IN_TIME = EventAudit(
     claim="No node had deleted events of its log as too old before they were read here.",
     severity="warning",
     query=expired,
+    cleared=lambda evidence: not evidence.has_gaps,
     note="Found are gaps within a boot; that a log begins later, or lacks whole boots, is lawful.",
 )
 NOTHING_DROPPED = EventAudit(
@@ -139,6 +145,7 @@ NOTHING_DROPPED = EventAudit(
     claim="No node had to drop events for want of room.",
     severity="warning",
     query=dropped,
+    cleared=lambda evidence: not evidence.checked(("EventsDropped",)).rows,
 )
 NODES_THERE = EventAudit(
     name="every_node_has_a_log",
@@ -154,6 +161,7 @@ KINDS_KNOWN = EventAudit(
     claim="Every event is of a kind, and has fields of the types, that this version knows.",
     severity="warning",
     query=strange,
+    cleared=lambda evidence: not any(each.strange for each in evidence.counts),
 )
 CLOCKS_RISE = EventAudit(
     name="clocks_never_go_back",
