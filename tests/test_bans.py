@@ -267,9 +267,11 @@ BANS: dict[str, tuple[Rule, tuple[str, ...]]] = {
     "threads": (
         names("threading", "_thread", "concurrent", "multiprocessing", "trio.to_thread",
               "trio.from_thread"),
-        # Names' lookups; the terminal's writer; a pipe's reader; the feeder's own synced record.
+        # Names' lookups; the terminal's writer; a pipe's reader; the feeder's own synced record;
+        # two queries of Spark.
         ("actors/env/local_disk.py", "actors/env/sync_workers.py", "actors/env/tcp.py",
-         "actors/cluster/painter.py", "actors/client/lines.py", "actors/cluster/feed_record.py"),
+         "actors/cluster/painter.py", "actors/client/lines.py", "actors/cluster/feed_record.py",
+         "actors/pipeline/side_by_side.py"),
     ),
     "trio files": (names("trio.Path", "trio.open_file", "trio.wrap_file"), ()),
     "plain files": (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -19,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.locations import Location
+from actors.pipeline.side_by_side import side_by_side
 
 NOTE = "current.json"
 _VERSION = re.compile(r"version=(\d{6,})")
@@ -42,17 +44,20 @@ def publish(
 
     Args:
         partitions: by table, the column whose values get folders of their own.
-        written: called with each table's name once it is written.
+        written: called with each table's name, in their order, once it is written.
     """
     now = _current(layer)
     folder = layer / f"version={now + 1:06d}"
-    for name, table in tables.items():
-        writer = table.write.mode("overwrite").option("compression", "zstd")
+
+    def write(name: str) -> str:
+        writer = tables[name].write.mode("overwrite").option("compression", "zstd")
         column = (partitions or {}).get(name)
         if column is not None:
             writer = writer.partitionBy(column)
         writer.parquet(str(folder / name))
-        written(name)
+        return name
+
+    side_by_side((partial(write, name) for name in tables), written)
     (layer / NOTE).write_json({"version": now + 1})
     for name in layer.children():
         found = _VERSION.fullmatch(name)

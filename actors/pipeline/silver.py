@@ -106,8 +106,8 @@ def view(events: DataFrame, kind: str) -> DataFrame:
 
 
 def worked_out(make: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
-    """A view of few rows, worked out once for all who ask for it of the same events, and kept here
-    as long as these are: in a plan it would be worked out at each place where it stands.
+    """Decorate a view of few rows: it is computed once for the same events and kept as long as they
+    are. In a plan it would be computed at each place where it stands.
     """
     known: WeakKeyDictionary[DataFrame, DataFrame] = WeakKeyDictionary()
 

@@ -24,6 +24,7 @@ from actors.pipeline.compaction import compact
 from actors.pipeline.ending import Terminated
 from actors.pipeline.gold.tables import TABLES
 from actors.pipeline.locations import Location, event_folders, other_formats
+from actors.pipeline.side_by_side import ahead
 from actors.readable import counted
 
 if TYPE_CHECKING:
@@ -223,13 +224,14 @@ def run_report(
 
     Raises: PipelineError.
     """
+    ahead("actors.pipeline.report.page")
+    run_bronze(spark, data, out, tell)
+    run_silver(spark, out, tell)
+    run_gold(spark, out, tell)
     from actors.pipeline.report.gather import gather
     from actors.pipeline.report.page import page
     from actors.pipeline.report.pictures import pictures
 
-    run_bronze(spark, data, out, tell)
-    run_silver(spark, out, tell)
-    run_gold(spark, out, tell)
     facts = gather(spark, data, out, tell)
     tell("report: drawing")
     drawn = pictures(facts)

@@ -57,6 +57,11 @@ class Evidence:
     out: Location
     part_of: Evidence | None = None
 
+    def prepare(self) -> None:
+        """Compute what most audits ask for, before several of them ask at once."""
+        for each in (self.strict, self.whole.strict):
+            each.checked()
+
     @cached_property
     def counts(self) -> tuple[Count, ...]:
         """The numbers of events of each kind, by one pass for all audits."""

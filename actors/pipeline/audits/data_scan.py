@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from typing import Final
 
@@ -19,6 +19,7 @@ from actors.pipeline.audits.data_record import Record, records_in
 from actors.pipeline.audits.data_stores import GroupStores, groups_in
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.locations import Location
+from actors.pipeline.side_by_side import one_at_a_time
 from actors.pipeline.sources import log_sums
 
 BITS: Final = {False: 22, True: 14}
@@ -40,6 +41,7 @@ class LogScans:
     spark: SparkSession
     data: Location
     _of: dict[str, DataFrame] = attrs.field(factory=dict, init=False)
+    _finding: AbstractContextManager[object] = attrs.field(factory=one_at_a_time, init=False)
 
     @cached_property
     def groups(self) -> tuple[GroupStores, ...]:
@@ -57,15 +59,16 @@ class LogScans:
         A log that cannot be read raises PySparkException when the rows are collected, with the line
         of its source.
         """
-        if group.name not in self._of:
-            reader = self._reader(group, log_sums.SUMS_NAME)
-            reader = reader.option("bits", BITS[group.is_ledger])
-            with suppress(PipelineError, OSError):  # who needs the record has met the same before
-                for each in self.records:
-                    if each.group == group.name:
-                        reader = reader.option("receipts", _points(each))
-            self._of[group.name] = _loaded(reader, group).persist()
-        return self._of[group.name]
+        with self._finding:  # two audits may ask at once
+            if group.name not in self._of:
+                reader = self._reader(group, log_sums.SUMS_NAME)
+                reader = reader.option("bits", BITS[group.is_ledger])
+                with suppress(PipelineError, OSError):  # who needs the record meets the same
+                    for each in self.records:
+                        if each.group == group.name:
+                            reader = reader.option("receipts", _points(each))
+                self._of[group.name] = _loaded(reader, group).persist()
+            return self._of[group.name]
 
     def records_within(
         self, group: GroupStores, columns: Sequence[str], within: Ranges

@@ -90,7 +90,9 @@ def with_epoch(events: DataFrame, rows: DataFrame) -> DataFrame:
 
 @worked_out
 def _epochs(events: DataFrame) -> DataFrame:
-    """group, node, boot, opened, until, number: those that began, and what was before the first."""
+    """Return the epochs and, for each boot, one before its first: group, node, boot, opened, until,
+    number.
+    """
     opened = openings(events).select(*_KEY, "opened", "until", "number")
     first = opened.groupBy(*_KEY).agg(fn.min("opened").alias("until"))
     before = first.select(*_KEY, fn.lit(0).alias("opened"), "until", fn.lit(0).alias("number"))

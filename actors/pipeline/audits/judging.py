@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -16,6 +17,7 @@ from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
 from actors.pipeline.clock import now_us, stopwatch_s
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.locations import Location
+from actors.pipeline.side_by_side import side_by_side
 from actors.pipeline.verdicts import OpenBoot, Verdict, Verdicts, word_for
 
 AUDITS: Final[tuple[Audit, ...]] = (
@@ -53,7 +55,7 @@ def run(
     """Judge the events of silver, and the logs in `data`; write nothing.
 
     Args:
-        tell: called with each verdict as soon as it is known.
+        tell: called with each verdict, in their order, as soon as it is known.
 
     Raises:
         PipelineError: there is no silver.
@@ -61,11 +63,9 @@ def run(
     """
     events = layers.read(spark, layers.current(out / "silver") / "events", silver.SCHEMA)
     evidence = Evidence(spark=spark, events=events, data=data, out=out)
-    verdicts = []
+    evidence.prepare()
     with closing(evidence.logs):
-        for audit in audits:
-            verdicts.append(judge(audit, evidence))
-            tell(verdicts[-1])
+        verdicts = side_by_side((partial(judge, audit, evidence) for audit in audits), tell)
     return Verdicts(made_at_us=now_us(), audits=tuple(verdicts), open_boots=open_boots(evidence))
 
 

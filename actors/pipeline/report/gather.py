@@ -6,6 +6,7 @@ Works on silver and gold as they are on the disk; nothing is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 
 import attrs
@@ -38,6 +39,7 @@ from actors.pipeline.report.facts import (
 )
 from actors.pipeline.report.time_axis import Stretch, TimeAxis, joined, time_axis
 from actors.pipeline.report.unknown import masked, missing_logs, unknown_times
+from actors.pipeline.side_by_side import both, side_by_side
 from actors.pipeline.verdicts import Verdicts
 
 Tell = Callable[[str], None]
@@ -73,8 +75,10 @@ def gather(spark: SparkSession, data: Location, out: Location, tell: Tell) -> Fa
     folder = layers.current(out / "gold")
     gold = {name: layers.read(spark, folder / name) for name in TABLES}
     tell("report: which time to show")
-    boots, active, is_cut = shown_boots(events)
-    missing = () if is_cut else missing_logs(boots, named_by_others(events))
+    (boots, active, is_cut), named = both(
+        partial(shown_boots, events), partial(named_by_others, events)
+    )
+    missing = () if is_cut else missing_logs(boots, named)
     empty = Facts(
         data=str(data),
         tables_at=str(out),
@@ -141,8 +145,8 @@ def _hidden_processes(processes: ProcessCounts, is_cut: bool) -> tuple[str, ...]
 
 def _with_tables(facts: Facts, gold: dict[str, DataFrame], tell: Tell) -> Facts:
     tell("report: outages, restarts, pressure")
-    tables = tuple(table(name, gold[name], *_TABLES[name]) for name in _TABLES)
-    return attrs.evolve(facts, outages=outages(gold["outages"]), tables=tables)
+    tables = side_by_side(partial(table, name, gold[name], *_TABLES[name]) for name in _TABLES)
+    return attrs.evolve(facts, outages=outages(gold["outages"]), tables=tuple(tables))
 
 
 def _with_curves(
@@ -160,7 +164,9 @@ def _with_curves(
     tell("report: roles and terms")
     busy = busiest(gold["roles"])
     groups = busy.names
-    spans = role_spans(gold["roles"], groups)
+    spans, counts = both(
+        partial(role_spans, gold["roles"], groups), partial(outage_counts, gold["outages"], groups)
+    )
     hidden = []
     if busy.more:
         hidden.append(
@@ -173,7 +179,6 @@ def _with_curves(
         name: gold[name].where(fn.col("group").isin(*groups))
         for name in ("lag", "throughput", "latency")
     }
-    counts = outage_counts(gold["outages"], groups)
     if (total := counts.get("", OutageCount()).total) > OUTAGES_MAX:
         hidden.append(
             f"Of {total:,} times without an answer the pictures have {OUTAGES_MAX}: those in "
@@ -181,13 +186,19 @@ def _with_curves(
         )
     width_s = axis.bucket_s(BUCKETS_MAX)
     tell("report: throughput, lag")
-    lag, without = curves.lag(of_these["lag"], axis, width_s, spans)
+    (lag, without), throughput = both(
+        partial(curves.lag, of_these["lag"], axis, width_s, spans),
+        partial(curves.throughput, of_these["throughput"], axis, width_s),
+    )
     unknown = {} if boots is None else unknown_times(spans, boots)
     hidden += [
         f"The lag of {count} more followers of {group} is missing." for group, count in without
     ]
-    throughput = curves.throughput(of_these["throughput"], axis, width_s)
     tell("report: latency")
+    waits, waits_by_time = both(
+        partial(curves.waits, of_these["latency"]),
+        partial(curves.waits_by_time, of_these["latency"], axis, width_s),
+    )
     return attrs.evolve(
         facts,
         roles=spans,
@@ -196,8 +207,8 @@ def _with_curves(
         lag=tuple(masked(line, unknown.get(line.group, ())) for line in lag),
         throughput=tuple(masked(line, unknown.get(line.group, ())) for line in throughput),
         unknown=unknown,
-        waits=curves.waits(of_these["latency"]),
-        waits_by_time=curves.waits_by_time(of_these["latency"], axis, width_s),
+        waits=waits,
+        waits_by_time=waits_by_time,
         all_outages=counts,
         hidden=(*facts.hidden, *hidden),
     )
@@ -339,7 +350,7 @@ def table(name: str, rows: DataFrame, order: str, *columns: str) -> Table:
         columns: the columns to keep.
     """
     worst = fn.col(order.removeprefix("-")).desc_nulls_first()
-    found = rows.orderBy(worst, *columns[:2]).limit(ROWS_MAX + 1).collect()
+    found = rows.orderBy(worst, *columns).limit(ROWS_MAX + 1).collect()
     count = len(found) if len(found) <= ROWS_MAX else rows.count()
     kept = tuple({column: row[column] for column in columns} for row in found[:ROWS_MAX])
     return Table(name=name, columns=columns, rows=kept, count=count)
