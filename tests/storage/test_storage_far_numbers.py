@@ -144,7 +144,7 @@ async def test_the_name_of_a_log_file(
             pass
     (named,) = leaves(caught.value)
     assert isinstance(named, CorruptLog)
-    assert str(named).startswith(f"{path}: no log ever comes to")
+    assert str(named).startswith(f"{path}: the offset in this file's name is too high")
     assert disk.exists(path)
 
 
