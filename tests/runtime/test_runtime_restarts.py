@@ -329,11 +329,11 @@ def test_specifications_that_contradict_themselves_are_refused():
     with pytest.raises(SpecError, match="permanent"):
         log.child("a", significant=True)
     for name in ("", "a/b", "-a", "a b"):
-        with pytest.raises(SpecError, match="not a name"):
+        with pytest.raises(SpecError, match="expected a name of letters"):
             log.child(name)
     with pytest.raises(SpecError, match="negative"):
         log.child("a", shutdown_s=-1.0)
     with pytest.raises(SpecError, match="intensity"):
         SupervisorSpec(intensity=-1)
-    with pytest.raises(SpecError, match="back-off"):
+    with pytest.raises(SpecError, match="expected 0 < first_s <= max_s"):
         Backoff(first_s=2.0, max_s=1.0)
