@@ -27,7 +27,8 @@ def file(name: str) -> bytes:
 def frames() -> tuple[dict[str, Any], ...]:
     """The remoting frames of the session and of the probes.
 
-    Each has `body`, and `handmade`: whether it is a request that Java did not write.
+    Each has `body`, `opaque`, the number of its request, and `handmade`: whether it is a request
+    that Java did not write.
     """
     found = []
     for name in ("session", "probes"):
@@ -35,6 +36,8 @@ def frames() -> tuple[dict[str, Any], ...]:
             row = json.loads(line)
             whole = bytes.fromhex(row["hex"])
             row["body"] = whole[len(whole) - row["body_bytes"] :]
+            header_bytes = int.from_bytes(whole[5:8])  # the byte in front says JSON
+            row["opaque"] = json.loads(whole[8 : 8 + header_bytes])["opaque"]
             row["handmade"] = name == "probes" and row["kind"] != "answer"
             found.append(row)
     return tuple(found)

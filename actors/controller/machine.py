@@ -70,20 +70,14 @@ class ControllerMachine:
         Raises:
             StorageError: it is no snapshot of a controller.
         """
-        sets, rest, is_first, count = BrokerSets(self.sets.unclean), b"", True, 0
-        for chunk in chunks:
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                if is_first and line + b"\n" != FORMAT:
-                    raise StorageError(f"a controller's snapshot begins with {line[:40]!r}")
-                if not is_first:
-                    sets.restore(_read(line))
-                is_first = False
-                count += 1
-                if count % STEP_SETS == 0:
-                    yield
-        if is_first or rest:
-            raise StorageError("a controller's snapshot ends within a line")
+        sets, lines = BrokerSets(self.sets.unclean), _lines(chunks)
+        head = next(lines, b"")
+        if head + b"\n" != FORMAT:
+            raise StorageError(f"a controller's snapshot begins with {head[:40]!r}")
+        for count, line in enumerate(lines, 1):
+            sets.restore(_read(line))
+            if count % STEP_SETS == 0:
+                yield
         self.sets = sets
 
     def leader_started(self, term: int) -> None:
@@ -94,6 +88,16 @@ class ControllerMachine:
         """Note that it does not lead that term any more."""
         if self.term == term:
             self.term = None
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The lines in chunks of any size. Raises: StorageError: the last one has no end."""
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+    if rest:
+        raise StorageError("a controller's snapshot ends within a line")
 
 
 def _read(line: bytes) -> BrokerSet:

@@ -84,7 +84,7 @@ def test_a_snapshot_holds_all(chunk_bytes: int, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (b"", "ends within a line"),
+        (b"", "begins with b''"),
         (b"another\n", "begins with b'another'"),
         (FORMAT[:-1], "ends within a line"),
         (FORMAT + b"{", "ends within a line"),

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 
 from fuzz_engine import Target
-from fuzz_wire import REMOTE, files_of
+from fuzz_wire import REMOTE, files_of, frames_of
 
 from wire import buffer
 from wire.broker import controller, dialect
@@ -50,30 +50,6 @@ _BODIES: dict[str, tuple[Callable[[bytes], object], bytes]] = {
     ),
     "broker sets": (controller.decode_names, b'["set1"]'),
 }
-
-
-def master(data: bytes) -> object:
-    """All at once, and byte by byte: the same messages, the same bytes, and the same refusal."""
-    whole = _from_master([data])
-    assert whole == _from_master([data[at : at + 1] for at in range(len(data))])
-    return whole[1] or None
-
-
-def _from_master(chunks: list[bytes]) -> tuple[list[object], str]:
-    decoder = frames.FrameDecoder(autoswitch.MASTER_HEADER)
-    found: list[object] = []
-    body = bytearray()
-    try:
-        for chunk in chunks:
-            decoder.receive_data(chunk)
-            while (event := decoder.next_event()) is not buffer.NEED_DATA:
-                if isinstance(event, frames.FrameData):
-                    body += event.data
-                else:
-                    found.append((event, bytes(body)))
-    except RemoteProtocolError as error:
-        return found, str(error)
-    return [*found, bytes(body)], ""
 
 
 def slave(data: bytes) -> object:
@@ -125,8 +101,8 @@ def targets() -> tuple[Target, ...]:
     """All of them."""
     wire, documents = files_of(autoswitch, frames, buffer), files_of(controller, dialect)
     return (
-        Target(name="ha with epochs, master", run=master, seeds=(_MASTER,), files=wire,
-               tokens=_INTS, size_max=400),
+        Target(name="ha with epochs, master", run=frames_of(autoswitch.MASTER_HEADER),
+               seeds=(_MASTER,), files=wire, tokens=_INTS, size_max=400),
         Target(name="ha with epochs, slave", run=slave, seeds=(_SLAVE,), files=wire,
                tokens=_INTS, size_max=400),
         Target(name="epoch file", run=epochs, seeds=(epoch_file.encode_epoch_file(_EPOCHS),),

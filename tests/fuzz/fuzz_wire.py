@@ -25,8 +25,8 @@ from wire.files import (
 )
 from wire.files.record_encoder import RecordEncoder, encode_blank
 from wire.files.scanned import Stop
-from wire.ha import classic
-from wire.ha import frames as frames_of
+from wire.ha import classic, frames
+from wire.ha.frames import HeaderLayout
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "classic"
 HOST = ("127.0.0.1", 10911)
@@ -107,22 +107,26 @@ def _last_report(chunks: list[bytes]) -> int | None:
     return last
 
 
-def frames(data: bytes) -> object:
-    """All at once, and byte by byte: the same frames with the same bytes."""
-    whole = _frames([data])
-    assert whole == _frames([data[at : at + 1] for at in range(len(data))])
-    return whole[1] or None
+def frames_of(layout: HeaderLayout[object]) -> Callable[[bytes], object]:
+    """All at once, and byte by byte: the same messages, the same bytes, and the same refusal."""
+
+    def run(data: bytes) -> object:
+        whole = _frames(layout, [data])
+        assert whole == _frames(layout, [data[at : at + 1] for at in range(len(data))])
+        return whole[1] or None
+
+    return run
 
 
-def _frames(chunks: list[bytes]) -> tuple[list[object], str]:
-    decoder = frames_of.FrameDecoder(classic.FRAME_HEADER)
+def _frames(layout: HeaderLayout[object], chunks: list[bytes]) -> tuple[list[object], str]:
+    decoder = frames.FrameDecoder(layout)
     found: list[object] = []
     body = bytearray()
     try:
         for chunk in chunks:
             decoder.receive_data(chunk)
             while (event := decoder.next_event()) is not buffer.NEED_DATA:
-                if isinstance(event, frames_of.FrameData):
+                if isinstance(event, frames.FrameData):
                     body += event.data
                 else:
                     found.append((event, bytes(body)))
@@ -281,7 +285,7 @@ def index_parts(data: bytes) -> object:
 
 
 REMOTE = (RemoteProtocolError,)
-_HA = files_of(classic, frames_of, buffer)
+_HA = files_of(classic, frames, buffer)
 _API = files_of(api, gather)
 _LOG = files_of(message_record, record_scan, shown_record, properties, hosts)
 _INDEX_SEED = index_file.encode_index_header(index_file.IndexHeader()) + b"\0\0\0\1" + b"\0" * 20
@@ -300,7 +304,8 @@ def targets() -> tuple[Target, ...]:
     return (
         Target(name="ha reports", run=reports, seeds=(b"\0" * 16, b"\0" * 7 + b"\5"), raises=REMOTE,
                files=_HA, tokens=(_LONG_MIN,), size_max=400),
-        Target(name="ha frames", run=frames, seeds=(_FRAMES,), files=_HA, size_max=400),
+        Target(name="ha frames", run=frames_of(classic.FRAME_HEADER), seeds=(_FRAMES,),
+               files=_HA, size_max=400),
         Target(name="api requests", run=requests, seeds=_encoded(_REQUESTS), files=_API,
                raises=REMOTE, tokens=(*_MSGPACK, *_JSON)),
         Target(name="api answers", run=answers, seeds=_encoded(_ANSWERS), files=_API,
