@@ -9,6 +9,9 @@ adopted tables that were not yet written, as the master sends them again; but a 
 stopped in order and had no room leaves them to the next one. A change with a reply is on the disk
 before it is answered.
 
+The time of a change is never before the newest store timestamp of the log, as a clock can be set
+back: no queue leads to what was stored before a topic was deleted.
+
 Differs: a change with a reply is in its file before it is visible. All others, such as adopted
 tables and offsets of consumers, are written within WRITE_WITHIN_S. Upstream writes offsets every 5
 s.
@@ -31,6 +34,7 @@ from actors.metadata.core.kinds import Kind
 from actors.metadata.core.tables import Tables
 from actors.metadata.view import MetadataView
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
+from actors.storage.commitlog.group_commit import StoreTime
 from actors.storage.dispatch.dispatcher_messages import DeleteTopics, TopicsDeleted
 from actors.storage.files.room import ROOM_PAUSE_S, why_failed
 from wire.broker.topics import deleted_topics
@@ -122,6 +126,7 @@ class MetadataKeeper(Actor[_Inbox]):
         owner: the names of node and group, for people.
         is_master: whether this node is the group's master.
         dispatcher: the actor that removes the queues of deleted topics, or None without one.
+        store_time: what the store publishes of the times of its records.
     """
 
     mailbox = MailboxSpec(capacity=256)
@@ -131,6 +136,7 @@ class MetadataKeeper(Actor[_Inbox]):
     view: MetadataView
     is_master: bool
     dispatcher: ActorRef[DeleteTopics] | None = None
+    store_time: StoreTime = attrs.field(factory=StoreTime)
     _files: ConfigFolder = attrs.field(init=False)
     _due: dict[Kind, None] = attrs.field(init=False, factory=dict)  # to be written, in order
     _refused: dict[Kind, str] = attrs.field(init=False, factory=dict)  # why; it was said
@@ -153,7 +159,8 @@ class MetadataKeeper(Actor[_Inbox]):
         self.view.started_ms = self.env.wall_clock_ms()
         lineage, own = f"{self.ctx.rng.getrandbits(63):x}", tables
         if self.is_master:
-            own = core.with_lineage(core.promoted(tables, self.view.started_ms), lineage)
+            own = core.promoted(tables, self.view.started_ms, self.store_time.begun_ms)
+            own = core.with_lineage(own, lineage)
         self._publish(read, own)
         self._delete_queues(Tables())
         self._plan_write()
@@ -193,7 +200,8 @@ class MetadataKeeper(Actor[_Inbox]):
 
     async def _change(self, change: Change) -> None:
         old = self.view.tables
-        new = change.make(old, now_ms=self.env.wall_clock_ms())
+        now_ms = max(self.env.wall_clock_ms(), self.store_time.newest_ms)
+        new = change.make(old, now_ms=now_ms)
         changed = core.changed_kinds(old, new)
         if change.reply_to is not None:
             try:

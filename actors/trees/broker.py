@@ -88,6 +88,7 @@ def _keeper(setup: GroupSetup) -> ChildSpec:
         view=setup.metadata,
         is_master=setup.group.master == setup.node,
         dispatcher=setup.registry.ref(setup.paths.dispatcher),
+        store_time=setup.store_time,
     )
     return ChildSpec(name="metadata", start=keeper, backoff=BROKER_BACKOFF)
 

@@ -234,6 +234,7 @@ def _storage(setup: GroupSetup, *, is_master: bool) -> ChildSpec:
         guard=setup.guard,
         expires=setup.copy is None,
         changed_group=None if setup.changed is None else partial(getattr, setup.changed, "group"),
+        time=setup.store_time,
     )
     return storage_child(syncer, store)
 

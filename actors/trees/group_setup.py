@@ -19,6 +19,7 @@ from actors.log_types import Promotion
 from actors.metadata.view import MetadataView
 from actors.runtime import ActorRef, Registry
 from actors.storage.commitlog import store_messages
+from actors.storage.commitlog.group_commit import StoreTime
 from actors.storage.commitlog.pull_service import AcknowledgedMark
 from actors.storage.layout import StoreLayout
 
@@ -114,6 +115,7 @@ class GroupSetup:
         role_status: what the guard publishes.
         acknowledged: up to where readers see the log; of one tree, for the log may be cut, and
             another master have acknowledged less, when the next one is built.
+        store_time: what the store publishes of the times of its records.
         metadata: what the keeper of the group's metadata publishes.
         changed: what operators change while it runs; None: with no `broker_port`.
         second_host: where `broker_port` listens, too, if this machine has that address.
@@ -134,6 +136,7 @@ class GroupSetup:
     guard: store_messages.Guard | None = None
     role_status: RoleStatus | None = None
     acknowledged: AcknowledgedMark = attrs.field(factory=AcknowledgedMark)
+    store_time: StoreTime = attrs.field(factory=StoreTime)
     metadata: MetadataView = attrs.field(factory=MetadataView)
     changed: ChangedSettings | None = None
     second_host: str | None = None

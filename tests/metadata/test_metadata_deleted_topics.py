@@ -175,6 +175,57 @@ async def test_a_new_run_with_a_clock_behind_the_deletion(
             assert damage(world.node(name).disk, name) == []
 
 
+@pytest.mark.parametrize("is_lost", [False, True], ids=["running", "started anew"])
+async def test_a_clock_that_is_behind_the_newest_record(
+    autojump_clock: object, is_lost: bool
+) -> None:
+    """The topic is deleted all the same, on each node and when queues are derived again."""
+    async with operated("n0", "n1") as (world, nodes, operator):
+        await nodes.change(partial(put_topic, config=TopicConfig(topic_name="Ta")))
+        await append(nodes, "Ta", "Tb")
+        world.node("n0").skew_ms -= 60_000
+        if is_lost:
+            await world.kill_node("n0")
+            await nodes.start("n0")
+            await trio.sleep(5.0)
+        assert (await operator.ask(DELETE, topic="Ta")).header.code == 0
+        assert topics_with_queues(nodes) == ["Tb"]
+        await until_there(nodes, "n1", "Tb")
+        await append(nodes, "Ta")
+        for name in ("n0", "n1"):
+            await until_there(nodes, name, "Ta", "Tb")
+            assert (await units(nodes, "Ta", name)).next_offset == 1
+            await world.kill_node(name)
+            world.node(name).disk.unlink(f"/data/{name}/groups/orders/dispatched")
+        await nodes.start("n0", "n1")
+        for name in ("n0", "n1"):
+            await until_there(nodes, name, "Ta", "Tb")
+            found = (await units(nodes, "Ta", name)).units
+            assert sum(not is_filler(*unit) for unit in found) == 1
+
+
+async def test_a_run_whose_clock_is_behind_all_of_it(autojump_clock: object) -> None:
+    """What was deleted stays deleted, on a slave that comes later, too."""
+    names = "n0", "n1", "n2"
+    async with operated("n0", "n1") as (world, nodes, operator):
+        await append(nodes, "Ta", "Tb")
+        assert (await operator.ask(DELETE, topic="Ta")).header.code == 0
+        await world.kill_node("n0")
+        world.node("n0").disk.unlink("/data/n0/groups/orders/dispatched")
+        world.node("n0").skew_ms -= 60_000
+        await nodes.start("n0", "n2")
+        for name in names:
+            await until_there(nodes, name, "Tb")
+        await trio.sleep(5.0)
+        for name in names:
+            assert topics_with_queues(nodes, name) == ["Tb"]
+        await append(nodes, "Ta")
+        for name in names:
+            await until_there(nodes, name, "Ta", "Tb")
+            found = (await units(nodes, "Ta", name)).units
+            assert sum(not is_filler(*unit) for unit in found) == 1
+
+
 async def test_a_topic_that_is_made_again_gets_nothing_back(autojump_clock: object) -> None:
     """Not on its master when queues are derived again, and not on a slave that comes later."""
     names = "n0", "n1", "n2"

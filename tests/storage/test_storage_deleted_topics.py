@@ -23,7 +23,7 @@ from actors.sim.disk import SimDisk
 from actors.storage.dispatch.dispatcher_messages import DeleteTopics, TopicsDeleted
 from wire.broker.java_json import encode
 from wire.broker.topics import DELETED_KEY, TopicTable
-from wire.files.consume_queue import UNIT_BYTES
+from wire.files.consume_queue import UNIT_BYTES, is_filler
 
 
 async def delete(kit: Kit, **topics: int) -> int:
@@ -262,6 +262,37 @@ async def test_a_queue_goes_although_there_is_no_room_for_its_first_file(
         await kit.append(Message("t", b"x"))
         await kit.dispatched((await kit.range()).written_bytes)
         assert (await kit.units("t")).next_offset == 1
+    assert checked(disk, ROOT).findings.damage == []
+
+
+async def test_a_deletion_by_a_clock_that_was_ahead_hides_nothing_newer(
+    autojump_clock: Any,
+) -> None:
+    """Nothing but the file has the deletion: the group has no metadata of its own any more."""
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await filled(kit, "t", "u")
+        write_topics(disk, t=kit.wall_ms + 3_600_000)
+    for count in (1, 2):
+        disk.unlink(LAYOUT.dispatched)
+        async with running(disk) as kit:
+            await kit.append(Message("t", b"x"))
+            await kit.dispatched((await kit.range()).written_bytes)
+            found = await kit.units("t")
+            assert sum(not is_filler(*unit) for unit in found.units) == count
+    assert checked(disk, ROOT).findings.damage == []
+
+
+async def test_what_is_no_time_of_a_deletion_deletes_nothing(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await filled(kit, "t", "u")
+    write_topics(disk, t=1 << 62, v=1 << 80, w=-1)
+    disk.unlink(LAYOUT.dispatched)
+    async with running(disk) as kit:
+        await kit.append(Message("t", b"x"))
+        await kit.dispatched((await kit.range()).written_bytes)
+        assert (await kit.units("t")).next_offset == 4
     assert checked(disk, ROOT).findings.damage == []
 
 

@@ -10,7 +10,7 @@ config/topicQueueMapping.json; of the mappings of static topics nothing is inter
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -27,7 +27,9 @@ DELETED_KEY: Final = "triologDeleted"
 """The key in a Python broker's table of topics for the deleted topics: by name, when each was
 deleted, in ms since 1970. No queue leads to messages that were stored until then. Java ignores the
 key."""
-_deleted = msgspec.json.Decoder(dict[str, int])
+DELETED_MS_MAX: Final = 1 << 42
+"""The latest time of a deletion, in ms since 1970: some day of 2109. A later one is no time."""
+_deleted = msgspec.json.Decoder(dict[str, Any])
 
 
 class DataVersion(JavaObject, frozen=True, eq=False):
@@ -106,14 +108,19 @@ class TopicTable(JavaObject, frozen=True):
 def deleted_topics(table: TopicTable) -> dict[str, int]:
     """Return the deleted topics of a table: by name, when each was deleted, in ms since 1970.
 
-    The result is empty if the value of DELETED_KEY cannot be decoded, as the file may have been
-    edited.
+    A value that is no time up to DELETED_MS_MAX is left out, and so is all of DELETED_KEY if it
+    cannot be decoded, as the file may have been edited.
     """
     raw = (table.more or {}).get(DELETED_KEY)
     try:
-        return {} if raw is None else _deleted.decode(raw)
+        found = {} if raw is None else _deleted.decode(raw)
     except msgspec.MsgspecError:
         return {}
+    return {
+        topic: at_ms
+        for topic, at_ms in found.items()
+        if type(at_ms) is int and 0 <= at_ms <= DELETED_MS_MAX
+    }
 
 
 class TopicQueueMappings(JavaObject, frozen=True):

@@ -131,15 +131,21 @@ def another_master(tables: Tables) -> Tables:
     return attrs.evolve(tables, said_offsets=None)
 
 
-def promoted(tables: Tables, now_ms: int) -> Tables:
+def promoted(tables: Tables, now_ms: int, begun_ms: int = 0) -> Tables:
     """Return the tables of a node that has become the master.
 
-    No topic counts as deleted later than now by this node's clock, so that messages which are
-    stored from now on are found. A table gets the next version if this changed it or if it has
-    kept rows, as it then differs from the previous master's table of the same version.
+    No topic counts as deleted later than now by this node's clock, or than all that its store had
+    when it was opened, so that messages which are stored from then on are found. A table gets the
+    next version if this changed it or if it has kept rows, as it then differs from the previous
+    master's table of the same version.
+
+    Args:
+        now_ms: the time by this node's clock.
+        begun_ms: see `StoreTime`.
     """
     said = deleted_topics(tables.topics)
-    deleted = {topic: min(at_ms, now_ms) for topic, at_ms in said.items()}
+    latest_ms = max(now_ms, begun_ms - 1)
+    deleted = {topic: min(at_ms, latest_ms) for topic, at_ms in said.items()}
     tables = attrs.evolve(tables, topics=with_deleted(tables.topics, deleted))
     fields: dict[str, Any] = {}
     for kind in VERSIONED:

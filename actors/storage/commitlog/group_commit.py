@@ -75,6 +75,21 @@ class WrittenGroup:
     failed: OSError | None = None
 
 
+@attrs.define(eq=False)
+class StoreTime:
+    """What a master's store publishes of its store timestamps, which never fall, in ms since 1970.
+
+    Attributes:
+        begun_ms: no record that is appended since the store was opened has an earlier one; 0 on a
+            slave.
+        newest_ms: no record has a later one, and none that is appended from now on an earlier one;
+            0 on a slave.
+    """
+
+    begun_ms: int = 0
+    newest_ms: int = 0
+
+
 @attrs.define(kw_only=True)
 class GroupCommit:
     """Writes appends to a log. It never awaits.
@@ -83,14 +98,14 @@ class GroupCommit:
         log: written by nobody else meanwhile.
         wall_clock_ms: store timestamps come from it, and never fall, but to it from a time that is
             none (AHEAD_MAX_MS).
-        last_ts: the newest store timestamp, ms since 1970.
+        time: what is published of them; only this changes it.
         no_room: called when the disk has none, so that nothing was written; why, for people.
     """
 
     log: CommitLog
     encoder: AppendEncoder
     wall_clock_ms: Callable[[], int]
-    last_ts: int
+    time: StoreTime
     no_room: Callable[[NoRoom], str]
     _opened_bytes: int = attrs.field(init=False)
 
@@ -107,8 +122,9 @@ class GroupCommit:
         """
         batch = self.encoder.begin(self.log.written_bytes)
         now_ms = self.wall_clock_ms()
-        followed = self.last_ts <= now_ms + AHEAD_MAX_MS
-        self.last_ts = max(self.last_ts, now_ms) if followed else now_ms
+        newest_ms = self.time.newest_ms
+        is_time = newest_ms <= now_ms + AHEAD_MAX_MS
+        store_ts = self.time.newest_ms = max(newest_ms, now_ms) if is_time else now_ms
         placed: list[Placed] = []
         taken = 0
         is_closed = refusal() is not None
@@ -123,7 +139,7 @@ class GroupCommit:
                 error = Overloaded("the append waited for its turn until its deadline")
             if error is None:
                 try:
-                    span = self.encoder.add(batch, append.records, self.last_ts)
+                    span = self.encoder.add(batch, append.records, store_ts)
                     placed.append(Placed(append, *span))
                 except NotStored as refused:
                     error = refused
@@ -146,7 +162,7 @@ class GroupCommit:
             if is_older:
                 del encoder.next_offsets[key]
                 encoder.stored_ms.pop(key, None)
-        self.last_ts = max(self.last_ts, max(topics.values()) + 1)
+        self.time.newest_ms = max(self.time.newest_ms, max(topics.values()) + 1)
 
     def _write(self, batch: AppendBatch, placed: list[Placed], taken: int) -> WrittenGroup:
         log = self.log

@@ -42,6 +42,7 @@ from actors.storage.derived.small_files import (
     create_abort,
     lower_logics_offset,
     read_checkpoint,
+    read_deleted,
     remove_abort,
 )
 from actors.storage.files.side_file import SideFile, SideFileDamaged, read_side_file
@@ -74,7 +75,8 @@ class OpenedStore:
         was_clean: the last stop was an ordered one.
         found: what the scan said.
         kept_bytes: bytes that were cut and are in `cut/` now.
-        last_store_ts: no later record may have an earlier store timestamp.
+        last_store_ts: no later record may have an earlier store timestamp, in ms since 1970. It
+            is later than the deletion of any topic.
         parsed: log bytes [start, end) of records whose CRCs the scan has looked at, from a file's
             first byte to the log's end; empty where the group wants no CRC looked at.
         next_offsets: next queue offset by topic and queue id; empty on a slave.
@@ -233,7 +235,10 @@ def _open(
         was_clean=was_clean,
         found=found,
         kept_bytes=kept,
-        last_store_ts=found.last_store_ts or judged.checkpoint.log_ts,
+        last_store_ts=max(
+            found.last_store_ts or judged.checkpoint.log_ts,
+            1 + max(read_deleted(disk, layout.topics).values(), default=-1),
+        ),
         parsed=(parsed_from, end),
         next_offsets=judged.next_offsets,
         first_offset=judged.first_offset,

@@ -31,7 +31,7 @@ from actors.errors import LogFull, NotEnoughReplicas, NotStored, StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.commitlog import given_up, store_messages
-from actors.storage.commitlog.group_commit import AppendEncoder, GroupCommit, Placed
+from actors.storage.commitlog.group_commit import AppendEncoder, GroupCommit, Placed, StoreTime
 from actors.storage.commitlog.opening import close_store, open_store
 from actors.storage.commitlog.raw_session import PageSeal, RawSession, Refused
 from actors.storage.commitlog.store_messages import (
@@ -85,6 +85,7 @@ class Store(Actor[_Inbox]):
         guard: decides whether appends are taken; None: a master takes them from the start.
         expires: whether files are deleted, by age or for room; False: all stay.
         changed_group: the group with what operators have changed since the start.
+        time: what it publishes of the times of its records.
     """
 
     env: Env
@@ -98,6 +99,7 @@ class Store(Actor[_Inbox]):
     guard: Guard | None = None
     expires: bool = True
     changed_group: Callable[[], ClassicGroup] | None = None
+    time: StoreTime = attrs.field(factory=StoreTime)
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
     _log: CommitLog = attrs.field(init=False)
     _mark: SideFile = attrs.field(init=False)
@@ -147,6 +149,7 @@ class Store(Actor[_Inbox]):
         self._begins_bytes = opened.found.begins_bytes
         self._raw = RawSession(PageSeal(disk, self.ctx.emit) if self.group.compat is None else None)
         self._synced_bytes = opened.log.written_bytes
+        self.time.begun_ms = self.time.newest_ms = opened.last_store_ts if self.is_master else 0
         self._commit = GroupCommit(
             log=opened.log,
             encoder=AppendEncoder(
@@ -158,7 +161,7 @@ class Store(Actor[_Inbox]):
                 first_offset=opened.first_offset,
             ),
             wall_clock_ms=self.env.wall_clock_ms,
-            last_ts=opened.last_store_ts,
+            time=self.time,
             no_room=self._clean_now,
         )
         self._cleaner = expiry.Cleaner.of(
