@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import msgspec
 import pytest
 
@@ -16,6 +17,7 @@ from actors.broker.core.registration import (
     Registration,
     in_parts,
 )
+from actors.broker.core.registration import Told as RequestOf
 from actors.namesrv.core.name_server import Asked, NameServer, Place
 from actors.storage.files.stepping import finish
 from wire.broker.codes import RequestCode
@@ -50,10 +52,11 @@ class Told:
         self.sent: list[list[str]] = []
         self.compared = 0
         self.now_s = 0.0
+        self.last: RequestOf | None = None
 
     def send(self, have: TopicTable) -> bool:
         """One request, if there is one. Returns: whether there was."""
-        told = self.registration.next(have, self.now_s)
+        self.last = told = self.registration.next(have, self.now_s)
         if told is None:
             return False
         if told.compares:
@@ -120,18 +123,18 @@ def test_all_topics_come_first_and_never_exactly_one(names: tuple[str, ...]) -> 
 
 
 def test_a_change_is_told_by_itself_with_a_newer_version() -> None:
-    told, sent = Told(), []
+    told = Told()
     told.send_all(table("a", "b"))
     del told.sent[:]
     changed = table("a", "b", "c", counter=2)
-    first = told.registration.next(changed, 1.0)
-    assert first is not None
-    assert list(first.table.topic_config_table) == ["c"]
-    assert first.table.data_version.counter == 2
-    assert first.timeout_s == TOPIC_CALL_S < CALL_S
-    told.registration.answered(1.0)
-    sent.append(told.registration.next(changed, 1.0))
-    assert sent == [None], "nothing is left to tell"
+    assert told.send(changed)
+    assert (told.compared, told.sent) == (1, []), "whether it still has what it was told"
+    assert told.send(changed)
+    assert told.sent.pop() == ["c"]
+    assert told.last is not None
+    assert told.last.table.data_version == changed.data_version
+    assert told.last.timeout_s == TOPIC_CALL_S < CALL_S
+    assert not told.send(changed), "nothing is left to tell"
     told.send_all(table("a", "b", "c", counter=3, queues=9))
     assert told.sent == [["a"], ["b"], ["c"]]
     assert [told.queues(name) for name in "abc"] == [9, 9, 9]
@@ -141,8 +144,9 @@ def test_a_topic_that_is_gone_is_not_told_and_told_when_it_is_back() -> None:
     told = Told()
     told.send_all(table("a", "b"))
     assert not told.send(table("a", counter=2))
-    assert told.send(table("a", "b", counter=3))
-    assert told.sent[-1] == ["b"]
+    told.send_all(table("a", "b", counter=3))
+    assert "b" in told.sent[-1]
+    assert told.queues("b")
 
 
 def test_it_registers_in_full_every_period_and_one_at_a_time() -> None:
@@ -171,15 +175,22 @@ def test_what_fails_is_tried_again_in_full_after_longer_and_longer_pauses() -> N
     assert pauses[-1] == RETRY_MAX_S
 
 
-def test_a_name_server_that_has_lost_all_gets_all_after_it_refused_a_single_topic() -> None:
-    told = Told()
+@pytest.mark.parametrize("is_lost_before", [True, False])
+def test_a_name_server_that_has_lost_all_gets_all(is_lost_before: bool) -> None:
+    """Before it is asked what it has, or when it then refuses a single topic."""
+    told, changed = Told(), table("a", "b", "c", counter=2)
     told.send_all(table("a", "b"))
-    told.server = NameServer(Place(host="127.0.0.1", port=9876, folder="/data"))
-    assert told.send(table("a", "b", "c", counter=2))
-    assert not told.registration.is_registered
-    assert told.registration.due_s is not None
-    told.now_s = told.registration.due_s
-    told.send_all(table("a", "b", "c", counter=2))
+    if is_lost_before:
+        told.restart_server()
+    assert told.send(changed)
+    assert told.compared == 1
+    if not is_lost_before:
+        told.restart_server()
+        assert told.send(changed)
+        assert not told.registration.is_registered
+        assert told.registration.due_s is not None
+        told.now_s = told.registration.due_s
+    told.send_all(changed)
     assert [told.queues(name) for name in "abc"] == [4, 4, 4]
 
 
@@ -217,28 +228,75 @@ def test_parts_hold_each_topic_once_under_different_versions(count: int) -> None
     assert all(len(part.topic_config_table) <= PART_TOPICS for part in parts)
 
 
-def test_a_4x_name_server_takes_each_part_and_all_behind_a_lone_topic() -> None:
-    """It takes a table of a known broker only if its version is another one than the last."""
+@attrs.define
+class Older:
+    """A name server of 4.x, which takes a table of a known broker only if its version is another
+    one than the last; one of 3.2.6 compares nothing.
+    """
 
-    def takes(seen: list[DataVersion], version: DataVersion) -> bool:
-        taken = not seen or version != seen[-1]
-        seen.append(version)
-        return taken
+    compares: bool = True
+    version: DataVersion | None = None
+    topics: set[str] = attrs.field(factory=set)
 
-    seen: list[DataVersion] = []
-    assert all(takes(seen, part.data_version) for part in in_parts(table("a")))
-    told, have = Registration(), table("a", "b")
-    assert told.next(have, 0.0) is not None
-    told.answered(0.0)
-    changed = msgspec.structs.replace(
-        table("a", "b", "c"), data_version=DataVersion(counter=2, timestamp=5)
-    )
-    seen = []  # it was started anew
-    for now_s in (1.0, 1.0 + 2 * PERIOD_S):
-        sent = told.next(changed, now_s)
-        assert sent is not None
-        assert takes(seen, sent.table.data_version)
-        told.answered(now_s)
+    def answer(self, registration: Registration, told: RequestOf, now_s: float) -> None:
+        version = told.table.data_version
+        if told.compares and not self.compares:
+            registration.failed("time-out", now_s)
+        elif told.compares:
+            registration.answered(now_s, changed=version != self.version)
+        else:
+            if version != self.version:
+                self.topics |= told.table.topic_config_table.keys()
+            self.version = version
+            registration.answered(now_s)
+
+
+@pytest.mark.parametrize("compares", [True, False], ids=["4.9.7", "3.2.6"])
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_an_older_name_server_has_all_whenever_it_is_started_anew(
+    compares: bool, names: str
+) -> None:
+    told, server, now_s = Registration(), Older(compares), 0.0
+    have = table(*names)
+    for counter in range(2, 9):
+        if counter % 2:
+            server = Older(compares)
+        changed = table(*names, *(f"t{at}" for at in range(counter)), counter=counter)
+        for each in (have, changed):
+            for _ in range(3):
+                while (request := told.next(each, now_s)) is not None:
+                    server.answer(told, request, now_s)
+                now_s += PERIOD_S
+        have = changed
+        assert server.topics == have.topic_config_table.keys()
+
+
+@pytest.mark.parametrize("count", [2, 3, PART_TOPICS + 1])
+def test_a_change_gives_back_what_was_wiped_of_its_topic_alone(count: int) -> None:
+    """As upstream's brokers, which tell a changed topic under the table's version."""
+    told, names = Told(), [f"t{number}" for number in range(count)]
+    told.send_all(table(*names))
+    told.wipe()
+    changed = table(*names, "new", counter=2)
+    rows = {**changed.topic_config_table, "t1": TopicConfig(topic_name="t1", write_queue_nums=9)}
+    changed = msgspec.structs.replace(changed, topic_config_table=rows)
+    for _ in range(4):
+        told.send_all(changed)
+        assert [told.perm(name) for name in ("t0", "t1", "new")] == [4, 6, 6]
+        told.now_s += PERIOD_S
+    assert [told.queues(name) for name in ("t0", "t1", "new")] == [4, 9, 4]
+
+
+def test_a_deletion_gives_back_what_was_wiped_with_the_next_table() -> None:
+    """As upstream's brokers, of which nothing but the next table tells that a topic is gone."""
+    told = Told()
+    told.send_all(table("a", "b", "c"))
+    told.wipe()
+    told.send_all(table("a", "b", counter=2))
+    assert [told.perm(name) for name in "ab"] == [4, 4]
+    told.now_s += PERIOD_S
+    told.send_all(table("a", "b", counter=2))
+    assert [told.perm(name) for name in "ab"] == [6, 6]
 
 
 @pytest.mark.parametrize("count", [1, 2, PART_TOPICS + 1])

@@ -86,7 +86,7 @@ def one_name_server_hears_for_all(patch: pytest.MonkeyPatch) -> None:
 
 
 def changes_wait_for_the_period(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Registration, "_next_topic", lambda self, table, now_s: None)
+    patch.setattr(Registration, "_next_topic", lambda *_: None)
 
 
 def slaves_have_topics_alone(patch: pytest.MonkeyPatch) -> None:

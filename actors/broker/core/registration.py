@@ -11,18 +11,21 @@ registration.
 A name server refuses a broker whose first registration has exactly one topic (T4), and a frame has
 room for some ten thousand. So a table is sent in parts: a single topic after an empty part, a large
 table by PART_TOPICS. A name server of 4.x accepts a table only if its version differs from the last
-one. So each part has a different version, and the last part that of the table. For the same reason
-each topic that is sent alone has a different version, which is some milliseconds earlier than the
-table's: no name server accepts a topic that it knows with a version that it knows. One of 4.x that
-was restarted in between takes the single topic for all of them, and accepts the others later only
-with another version.
+one. So each part has a different version, and the last part that of the table.
 
 A name server that has everything must not receive it again as new, as this would give back
 permissions that `wipeWritePerm` took from topics. A table of one part is its own renewal, as its
 version is known. Instead of a table of several parts only the version is compared
-(QUERY_DATA_VERSION, which renews as well). A name server that does not compare, or that has another
-version, receives all parts. When a topic changes, upstream's gives back only what it took from that
-topic.
+(QUERY_DATA_VERSION, which renews as well). Changed topics are sent one by one, each under a version
+of its own, as no name server accepts a topic that it knows with a version that it knows; the last
+one has the table's version. So a name server gives back only what it took from the changed topics.
+If a topic was deleted, the next table is new, and it gives back all. Both are as with upstream's
+brokers.
+
+Before changed topics, the version that the name server should have is compared: one of 4.x that was
+restarted takes a single topic for all of them, and accepts no others under that topic's version. A
+name server with another version receives all parts. One that does not compare (3.2.6) receives each
+changed topic under a version some milliseconds earlier than the table's, and all parts later.
 
 The version's state version is the number of the promotion. A name server therefore ignores a master
 that was replaced and does not know that yet (broker.md 2.2, no. 2).
@@ -122,6 +125,8 @@ class Registration:
     _single: TopicTable | None = None  # what it has once the single topic under way is answered
     _is_asked: bool = False
     _compares: bool = False  # that is under way
+    _is_known: bool = False  # it was just compared: it has what it was told
+    _compares_nothing: bool = False  # it did not answer the question
     _due_s: float = 0.0
 
     def next(self, table: TopicTable, now_s: float) -> Told | None:
@@ -137,9 +142,15 @@ class Registration:
         if self._is_asked:
             return None
         if not self._parts:
-            if now_s < self._due_s:
-                return self._next_topic(table, now_s)
-            if self._told is not None and self._told.data_version == table.data_version:
+            told = self._told
+            is_same = told is not None and told.data_version == table.data_version
+            self._is_known = self._is_known and not is_same
+            if told is not None and not is_same:
+                if now_s < self._due_s or not self._compares_nothing:
+                    return self._next_topic(told, table, now_s)
+            elif now_s < self._due_s:
+                return None
+            if is_same:
                 return self._renewal(table)
             self._full, self._parts = table, in_parts(table)
         part, *rest = self._parts
@@ -155,22 +166,23 @@ class Registration:
         self._compares = True
         return Told(table=table, timeout_s=TOPIC_CALL_S, compares=True)
 
-    def _next_topic(self, table: TopicTable, now_s: float) -> Told | None:
-        told = self._told
-        if told is None or told.data_version == table.data_version:
-            return None
+    def _next_topic(self, told: TopicTable, table: TopicTable, now_s: float) -> Told | None:
         changed = list(islice(_changed(told, table), CHANGES_MAX + 1))
-        if not changed:  # others are gone, which no registration says
+        if len(changed) > CHANGES_MAX:
+            self._told, self._due_s = None, now_s
+            return self.next(table, now_s)
+        if not changed:  # others are gone, which nothing but the next table says
             self._told = table
             return None
-        if len(changed) > CHANGES_MAX:
-            self._due_s = now_s
-            return self.next(table, now_s)
-        name, row = changed[0]
-        self._single = _only(told, {**told.topic_config_table, name: row}, told.data_version)
         self._is_asked = True
-        version = _earlier(table.data_version, len(changed))
-        return Told(table=_only(table, {name: row}, version), timeout_s=TOPIC_CALL_S)
+        if not (self._is_known or self._compares_nothing):
+            self._compares = True
+            return Told(table=told, timeout_s=TOPIC_CALL_S, compares=True)
+        rows, left = dict(changed[:1]), len(changed) - 1
+        has, version = {**told.topic_config_table, **rows}, told.data_version
+        self._single = table if self._is_known and not left else _only(told, has, version)
+        version = _earlier(table.data_version, left if self._is_known else left + 1)
+        return Told(table=_only(table, rows, version), timeout_s=TOPIC_CALL_S)
 
     def answered(self, now_s: float, *, changed: bool = False) -> None:
         """Note that the request under way was answered with code 0.
@@ -181,9 +193,13 @@ class Registration:
         """
         self._is_asked = False
         if self._compares:
-            self._compares = False
+            self._compares, self._is_known = False, not changed
+            self._compares_nothing = False
             self._told = None if changed else self._told
-            self._due_s = now_s if changed else now_s + PERIOD_S
+            if changed:
+                self._due_s = now_s
+            elif now_s >= self._due_s:
+                self._due_s = now_s + PERIOD_S
         elif self._single is not None:
             self._told, self._single = self._single, None
         elif not self._parts:
@@ -200,8 +216,10 @@ class Registration:
         """
         if self._compares:
             self.answered(now_s, changed=True)
+            self._compares_nothing = True
             return
-        self._is_asked, self.is_registered, self.reason = False, False, reason
+        self._is_asked, self._is_known = False, False
+        self.is_registered, self.reason = False, reason
         self._told = self._full = self._single = None
         self._parts = ()
         self._due_s = now_s + min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(self.failures, 16))
