@@ -175,6 +175,7 @@ METADATA = {
     "topics.json": b'{"dataVersion":{"counter":2}}',
     "topics.json.bak": b'{"dataVersion":{"counter":1}}',
 }
+SETTINGS = b'{"brokerPermission":{"value":"4","instead_of":"6","at_ms":1}}'
 UNFINISHED = {"topics.json.tmp": b"{", "delayOffset.json.damaged": b"\0"}
 
 
@@ -191,6 +192,7 @@ async def with_metadata(count: int = 60) -> SimDisk:
     disk.mkdir(f"{CONFIG}/rocksdb")
     for name, data in (METADATA | UNFINISHED).items():
         write_synced(disk, f"{CONFIG}/{name}", data)
+    write_synced(disk, f"{NODE_DIR}/groups/orders/settings.json", SETTINGS)
     return disk
 
 
@@ -201,6 +203,7 @@ async def test_metadata_comes_back(autojump_clock: Any) -> None:
     seeded(disk)
     folder = f"{NEW}/groups/orders/config"
     assert {name: read_all(disk, f"{folder}/{name}") for name in disk.listdir(folder)} == METADATA
+    assert read_all(disk, f"{NEW}/groups/orders/settings.json") == SETTINGS
 
 
 @pytest.mark.parametrize("power_loss", [False, True])
@@ -212,6 +215,7 @@ async def test_metadata_is_there_or_nothing_is(power_loss: bool, autojump_clock:
         if not disk.exists(f"{NEW}/identity.json"):
             seeded(disk)
         assert disk.listdir(folder) == sorted(METADATA), number
+        assert read_all(disk, f"{NEW}/groups/orders/settings.json") == SETTINGS
         whole += 1
     assert whole > 10
 
@@ -221,22 +225,25 @@ async def test_an_interrupted_backup_goes_on_with_newer_metadata(autojump_clock:
     for number, disk in deaths(template, backup, power_loss=True):
         write_synced(disk, f"{CONFIG}/topics.json", b'{"dataVersion":{"counter":3}}')
         disk.unlink(f"{CONFIG}/topics.json.bak")
+        disk.unlink(f"{NODE_DIR}/groups/orders/settings.json")
         if not disk.exists(f"{DEST}/backup.json"):
             backup(disk)
             assert found_in_backup(disk) == [], number
             assert disk.listdir(f"{DEST}/groups/orders/config") == [
                 "consumerOffset.json", "topics.json",
             ]  # fmt: skip
+            assert not disk.exists(f"{DEST}/groups/orders/settings.json")
 
 
-async def test_damaged_metadata_in_a_backup_is_found(autojump_clock: Any) -> None:
+@pytest.mark.parametrize("file", ["config/topics.json", "settings.json"])
+async def test_damaged_metadata_in_a_backup_is_found(autojump_clock: Any, file: str) -> None:
     disk = await with_metadata(10)
     backup(disk)
-    path = f"{DEST}/groups/orders/config/topics.json"
+    path = f"{DEST}/groups/orders/{file}"
     write_at(disk, path, 3, b"?")
     (line,) = found_in_backup(disk)
     assert line.startswith(f"{path}: expected CRC-32")
-    with pytest.raises(CorruptLog, match=r"topics\.json: expected CRC-32"):
+    with pytest.raises(CorruptLog, match=r"\.json: expected CRC-32"):
         seeded(disk)
     disk.unlink(path)
     (line,) = found_in_backup(disk)
@@ -250,7 +257,7 @@ async def test_a_backup_of_an_earlier_version_has_no_metadata(autojump_clock: An
     backup(disk)
     manifest = json.loads(read_all(disk, f"{DEST}/backup.json"))
     for group in manifest["groups"]:
-        del group["config"]
+        del group["config"], group["settings"]
     write_synced(disk, f"{DEST}/backup.json", json.dumps(manifest).encode())
     assert found_in_backup(disk) == []
     seeded(disk)

@@ -58,6 +58,7 @@ class BackedUpGroup:
     limit: str
     files: tuple[BackedUpFile, ...]
     config: tuple[BackedUpConfig, ...] = ()
+    settings: BackedUpConfig | None = None
 
     @property
     def log(self) -> BackedUpGroup:

@@ -10,13 +10,14 @@ files are synced, by a rename. A backup without it is incomplete, whatever else 
 | boot | int | how often the node had been started; 0 if unknown |
 | made_ms | int | when the manifest was written, ms since 1970 |
 | identity | object | the node's identity.json as it was; {} if it has none |
-| groups | list | for each: name, segment_bytes, first_bytes, end_bytes, limit, files, config |
+| groups | list | for each: name, segment_bytes, first_bytes, end_bytes, limit, files, and below |
 | ledgers | list | for each DLedger group: see `ledger.backup.BackedUpLedger` |
 
 `limit` says how the end was found. A file has `base_bytes` (its name), `size_bytes` (its bytes up
 to `end_bytes`; the file itself is as large as all others, with zeros after these bytes) and their
-`crc32`. A file of `config`, a broker's metadata, has `name`, `size_bytes` and `crc32`; manifests of
-earlier versions have none.
+`crc32`. Of a broker's metadata a group also has `config`, a list of files with `name`, `size_bytes`
+and `crc32`, and `settings`, the file with what operators have changed, or null without one;
+manifests of earlier versions have neither.
 """
 
 from __future__ import annotations

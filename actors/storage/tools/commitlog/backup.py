@@ -113,8 +113,8 @@ class _Copying:
     _done: BackedUp
 
     def run(self) -> Work[BackedUpGroup]:
-        source, target = self._store.layout.config, StoreLayout(self._root).config
-        config = yield from copy_config(self._disk, self._store.name, source, target)
+        layouts = self._store.layout, StoreLayout(self._root)
+        config, settings = yield from copy_config(self._disk, self._store.name, *layouts)
         end = yield from self._record_end()
         copy = LogCopy(
             disk=self._disk,
@@ -129,7 +129,7 @@ class _Copying:
         bases = list(log_bases(self._disk, self._store))
         copied = yield from copy.run(bases)
         yield from self._compare(bases, end)
-        return attrs.evolve(copied, config=config)
+        return attrs.evolve(copied, config=config, settings=settings)
 
     def _compare(self, bases: Sequence[int], end: int) -> Work[None]:
         """Compare what was copied with the log's digests. Raises: CorruptLog: they differ."""
@@ -204,7 +204,7 @@ def seed_group(disk: Disk, group: BackedUpGroup, source_root: str, root: str) ->
         yield from _file(disk, source, layout.commit_log, group, each, done, total)
         done += each.size_bytes
     disk.sync_dir(layout.commit_log)
-    yield from restore_config(disk, group, StoreLayout(source_root).config, layout.config)
+    yield from restore_config(disk, group, StoreLayout(source_root), layout)
     if group.files:
         write_side_file(disk, layout.synced, (group.end_bytes,))
     return done

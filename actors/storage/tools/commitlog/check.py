@@ -89,7 +89,7 @@ def check_classic(disk: Disk, store: GroupStore, options: CheckOptions) -> Work[
     if options.copied is not None:
         copied = options.copied.log
         lines = yield from verify_group(disk, store.layout.commit_log, copied)
-        for line in (*lines, *verify_config(disk, store.layout.config, copied)):
+        for line in (*lines, *verify_config(disk, store.layout, copied)):
             report.findings.hurt(line)
     if options.node_dir is not None:
         _compare_with_identity(disk, options.node_dir, report)
