@@ -218,6 +218,7 @@ class Registrar(Actor[_Inbox]):
     _by_server: dict[Address, Registration] = attrs.field(init=False, factory=dict)
     _found: tuple[str, str] = attrs.field(init=False, default=("", ""))  # broker and HA address
     _found_at: Address | None = attrs.field(init=False, default=None)
+    _unreadable: dict[Address, str] = attrs.field(init=False, factory=dict)  # that it was said
 
     async def on_start(self) -> None:
         self._appear()
@@ -417,7 +418,9 @@ class Registrar(Actor[_Inbox]):
             said = read_fields(answer.header, MasterOfGroup)
             broker, ha = _address(said.master_addr), _address(said.ha_server_addr)
         except RemoteProtocolError as error:
-            _LOGGER.warning("%s: master named by name server %s: %s", self.owner, server, error)
+            if str(error) != self._unreadable.get(server):
+                self._unreadable[server] = str(error)
+                _LOGGER.warning("%s: master named by name server %s: %s", self.owner, server, error)
             return
         found = str(broker), str(ha)
         if broker is None or ha is None:

@@ -166,7 +166,9 @@ EVENT_BYTES = Within(EVENT_BYTES_MIN, 1 << 50)
 EVENTS = Within(1, 10_000_000)
 DAYS = Within(1, 36_500)
 
-ENDPOINT_EXPECTED = "an IP address or a host name, and a port, such as 192.0.2.1:9876"
+ENDPOINT_EXPECTED = (
+    "an IP address or a host name, and a port, such as 192.0.2.1:9876 or [2001:db8::1]:9876"
+)
 ADDRESS_EXPECTED = "an IP address of one host, such as 127.0.0.1"
 HOST_EXPECTED = "an IP address or the name of one host"
 _LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
@@ -236,13 +238,29 @@ def as_connecting(addresses: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+_ENDPOINT = re.compile(r"(?:\[([^\[\]]*:[^\[\]]*)\]|([^\[\]]+)):([0-9]{1,5})")
+
+
+def split_endpoint(text: str) -> tuple[str, int] | None:
+    """Return host and port of "HOST:PORT", or None if the text has another form.
+
+    Only an IPv6 address may have colons; it may be in brackets, and upstream's is not. What else a
+    host may be is not looked at.
+    """
+    found = _ENDPOINT.fullmatch(text)
+    if found is None or not 0 < int(found[3]) <= PORT_MAX:
+        return None
+    host = found[1] or found[2]
+    return None if ":" in host and not is_address(host) else (host, int(found[3]))
+
+
 def endpoint_of(text: object) -> tuple[str, int]:
     """Host and port of "HOST:PORT", the host as `host_of` gives it. Raises: Mismatch."""
-    host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
-    if not re.fullmatch(r"[1-9][0-9]{0,4}", port) or int(port) > PORT_MAX:
+    found = split_endpoint(text) if isinstance(text, str) else None
+    if found is None:
         raise Mismatch(ENDPOINT_EXPECTED, text)
     try:
-        return host_of(host.removeprefix("[").removesuffix("]")), int(port)
+        return host_of(found[0]), found[1]
     except Mismatch:
         raise Mismatch(ENDPOINT_EXPECTED, text) from None
 

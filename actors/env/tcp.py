@@ -14,7 +14,7 @@ import os
 import socket as stdlib_socket
 import stat
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import attrs
@@ -277,10 +277,9 @@ class TcpNetwork:
             candidates = await _resolve(host, port, local_host)
         except OSError as error:
             raise _named(error, where) from error
-        for candidate in candidates[:-1]:
-            with contextlib.suppress(OSError):
-                return await _connect(candidate, local_host, where)
-        return await _connect(candidates[-1], local_host, where)
+        if len(candidates) == 1:
+            return await _connect(candidates[0], local_host, where)
+        return await _connect_to_any(candidates, local_host, where)
 
     async def listen_unix(self, path: str) -> TcpListener:
         with _short(path) as name:
@@ -346,6 +345,9 @@ def _check_server(connection: trio.socket.SocketType, path: str) -> None:
 
 
 _Target = tuple[stdlib_socket.AddressFamily, object]
+NEXT_ADDRESS_S = 0.25
+"""The seconds until the next address of a name is tried beside one that does not answer. RFC 8305.
+"""
 
 
 LOOKUPS_MAX = 32
@@ -417,6 +419,42 @@ async def _connect(candidate: _Target, local_host: str | None, where: str) -> Tc
             return stream
     except OSError as error:
         raise _named(error, where) from error
+
+
+async def _connect_to_any(
+    candidates: Sequence[_Target], local_host: str | None, where: str
+) -> TcpStream:
+    """Connect to the first address that answers, in their order, each begun NEXT_ADDRESS_S after
+    the one before, or once that has failed.
+
+    Raises: OSError: of the last address, as all have failed.
+    """
+    found: list[TcpStream] = []
+    errors: dict[int, OSError] = {}
+
+    async def attempt(number: int, failed: trio.Event, scope: trio.CancelScope) -> None:
+        try:
+            found.append(await _connect(candidates[number], local_host, where))
+        except OSError as error:
+            errors[number] = error
+            failed.set()
+        else:
+            opened.callback(found[-1].abort)
+            scope.cancel()
+
+    with contextlib.ExitStack() as opened:
+        async with trio.open_nursery() as nursery:
+            for number in range(len(candidates)):
+                failed = trio.Event()
+                nursery.start_soon(attempt, number, failed, nursery.cancel_scope)
+                with trio.move_on_after(NEXT_ADDRESS_S):
+                    await failed.wait()
+        if not found:
+            raise errors[len(candidates) - 1]
+        opened.pop_all()
+    for stream in found[1:]:
+        stream.abort()
+    return found[0]
 
 
 async def _remove_stale(path: str, name: str) -> None:

@@ -176,12 +176,10 @@ def _absolute(text: str) -> str:
 
 
 def _address(text: str, expected: str, *, port_min: int = 1) -> Address:
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    fits = port.isascii() and port.isdigit() and port_min <= int(port[:6]) <= bounds.PORT_MAX
-    if not host or not fits or not host.isprintable() or " " in host:
+    host, port = bounds.split_endpoint(text) or ("", 0)
+    if not host.isprintable() or " " in host or port < port_min:
         raise ConfigError(f"{expected}, found {text!r}")
-    return Address(host, int(port))
+    return Address(host, port)
 
 
 def _of(rule: Rule) -> Callable[[str], int]:

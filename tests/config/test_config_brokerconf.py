@@ -128,8 +128,9 @@ def test_masters_and_name_servers_may_have_host_names() -> None:
     assert flat(conf_of(MASTER, beside))["nodes.broker-a-0"] == "127.0.0.1"
     (line,) = problems_of(MASTER, {**SLAVE, "haMasterAddress": "broker_a.mq:1"})
     assert "expected 127.0.0.1:10912, where 0.properties has it" in line
-    (line,) = problems_of({**alone, "haMasterAddress": "192.0.2.300:10912"})
-    assert "expected the host and port of a master, such as 192.0.2.10:10912" in line
+    for wrong in ("192.0.2.300:10912", "[2001:db8::1]", "[2001:db8::1:10912", "[broker_a.mq]:1"):
+        (line,) = problems_of({**alone, "haMasterAddress": wrong})
+        assert "expected the host and port of a master, such as 192.0.2.10:10912" in line
     (line,) = problems_of({**MASTER, "brokerIP1": "broker_a.mq"})
     assert "expected an IP address of one host" in line
 

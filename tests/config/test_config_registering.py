@@ -20,12 +20,15 @@ def config(text: str) -> ClusterConfig:
 @pytest.mark.parametrize(
     "found",
     ["a", "0.0.0.0:1", "127.0.0.1:0", "127.0.0.1:65536", "h:", ":1", "a..b:1", "-a:1", "a b:1",
-     "127.0.0.300:1", "1:1", "a.1:1", f"{'a' * 64}:1", f"{'a.' * 127}b:1", "ä:1"],
+     "127.0.0.300:1", "1:1", "a.1:1", f"{'a' * 64}:1", f"{'a.' * 127}b:1", "ä:1", "2001:db8::1",
+     "[2001:db8::1]", "[2001:db8::1:1", "2001:db8::1]:1", "[127.0.0.1]:1", "[a]:1", "a:b:1",
+     "[fe80::1%eth0]:1"],
 )  # fmt: skip
 def test_a_name_server_has_a_host_and_a_port(found: str) -> None:
     (line,) = lines(f'namesrv_addr = ["{found}"]\n' + BASE + PORT)
     assert line.startswith(
         "f.toml: key namesrv_addr: expected an IP address or a host name, and a port, such as"
+        " 192.0.2.1:9876 or [2001:db8::1]:9876, found"
     )
 
 

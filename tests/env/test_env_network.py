@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -57,6 +58,32 @@ async def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch)
     client = await network.connect("127.0.0.1", port)
     assert client.remote == listener.address
     await network_contract.end(listener, client)
+
+
+async def test_an_address_that_does_not_answer_keeps_nobody_from_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its machine is off, and its name has a second one."""
+    network = TcpNetwork()
+    with contextlib.ExitStack() as stack:
+        silent = stack.enter_context(socket.socket())
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(0)
+        for _ in range(3):  # there is no more room in its backlog
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(silent.getsockname())
+        listener = await network.listen("127.0.0.1", 0)
+        found = [silent.getsockname(), (listener.address.host, listener.address.port)]
+
+        def two_addresses(*_: object, **__: object) -> list[object]:
+            return [(socket.AF_INET, 0, 0, "", address) for address in found]
+
+        monkeypatch.setattr("socket.getaddrinfo", two_addresses)
+        with trio.fail_after(30):
+            client = await network.connect("127.0.0.1", 1)
+        assert client.remote == listener.address
+        await network_contract.end(listener, client)
 
 
 async def test_a_name_is_resolved_at_each_connect_and_for_the_own_address(

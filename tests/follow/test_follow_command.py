@@ -51,6 +51,8 @@ def test_all_that_may_be_said() -> None:
 def test_each_folder_may_follow_its_master() -> None:
     found = parse(["a:1", "--into", "/x", "b:2", "--into", "/y"])
     assert found.copies == ((Address("a", 1), "/x"), (Address("b", 2), "/y"))
+    for text in ("[2001:db8::1]:3", "2001:db8::1:3"):
+        assert parse([text, "--into", "/x"]).copies == ((Address("2001:db8::1", 3), "/x"),)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +64,10 @@ def test_each_folder_may_follow_its_master() -> None:
         ("a: --into x", "found 'a:'"),
         (":1 --into x", "found ':1'"),
         ("a:65536 --into x", "found 'a:65536'"),
+        ("2001:db8::1 --into x", "found '2001:db8::1'"),
+        ("[2001:db8::1 --into x", "found '[2001:db8::1'"),
+        ("[a]:1 --into x", "found '[a]:1'"),
+        ("b:a:1 --into x", "found 'b:a:1'"),
         ("a:1 b:2 --into x", "--into: expected one for each of 2 masters, found 1"),
         ("a:1 b:2 --into x --into x", "--into: expected a folder for each master, found"),
         ("a:1 b:2 --into x --into y --metadata a:3", "--metadata: expected one for each of 2"),

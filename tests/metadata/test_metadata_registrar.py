@@ -275,6 +275,21 @@ async def test_a_slave_follows_the_java_master_that_a_name_server_names(
         assert len(master.asked) == asked, "the old master is asked for nothing more"
 
 
+async def test_a_master_that_cannot_be_read_is_told_of_once(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_world(13) as world:
+        await start_name_servers(world)
+        nodes = MetadataCluster(world, java=True, more=MORE)
+        await nodes.start("n1")
+        await register_java(world, "ns0", broker="[fe80::1%eth0]:10911", ha="127.0.0.1:10912")
+        await trio.sleep(5 * PERIOD_S)
+        (line,) = [each for each in caplog.messages if "master named by" in each]
+        assert "such as 192.0.2.1:9876 or [2001:db8::1]:9876, found '[fe80::1%eth0]:10911'" in line
+        await register_java(world, "ns0", broker=N0, ha="127.0.0.1:10912")
+        await until(lambda: nodes.registrations["n1"].master == N0, within_s=2 * PERIOD_S)
+
+
 async def test_a_name_server_that_names_no_master_any_more_keeps_nobody_from_a_new_one(
     autojump_clock: object,
 ) -> None:

@@ -19,12 +19,12 @@ from actors.config.bounds import (
     DELAY_LEVELS,
     EACH_ENDPOINT,
     NAME,
-    PORT_MAX,
     STORE_VERSION,
     Mismatch,
     Text,
     address_of,
     host_of,
+    split_endpoint,
 )
 from actors.config.problems import suggestion
 
@@ -191,12 +191,10 @@ class HostAndPort:
     def read(self, text: str) -> tuple[str, int] | None:
         if not text.strip():
             return None
-        host, _, port = text.strip().rpartition(":")
-        found = _host(text, host.removeprefix("[").removesuffix("]"), self.expected, host_of)
-        number = int(port) if re.fullmatch(r"[0-9]{1,5}", port) else 0
-        if not 1 <= number <= PORT_MAX:
+        found = split_endpoint(text.strip())
+        if found is None:
             raise Mismatch(self.expected, text)
-        return found, number
+        return _host(text, found[0], self.expected, host_of), found[1]
 
 
 @attrs.frozen
