@@ -242,12 +242,14 @@ _AUTOSWITCH_ITEMS: dict[int, str] = {
 _AUTOSWITCH_LATER: dict[int, str] = {
     4: "when it is sent",
     7: "what a slave makes of it",
+    8: "a slave's side",
     12: "the fall back to .bak, which is the reader's",
+    28: "the role change itself",
     42: "the replica's own steps",
     46: "mqadmin against ours",
 }
 _AUTOSWITCH_COMING: dict[int, str] = dict.fromkeys(
-    (6, *range(8, 11), *range(14, 37), 41, 44, 47),
+    (10, *range(14, 28), *range(29, 37), 41, 44, 47),
     "the wire and a controller's decisions are there, no actor uses them yet",
 )
 

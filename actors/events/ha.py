@@ -33,7 +33,9 @@ class HAConnectionRefused:
 
 @attrs.frozen(kw_only=True)
 class HAConnectionOpened:
-    """A stream from a slave's address was accepted. Emitted by accept_socket."""
+    """A stream from a slave's address was accepted. Emitted by accept_socket, or where a handshake
+    says whose it is by read_socket.
+    """
 
     slave: str
     connection: int

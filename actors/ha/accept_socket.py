@@ -30,6 +30,8 @@ class AcceptSocket(Accepting):
     """See the module's text.
 
     Attributes:
+        slaves: by address, the slave's name; None: any address may connect, and a handshake says
+            whose the connection is.
         make_child: (stream, slave, connection) -> the connection's specification.
         next_connection: the next number; outlives restarts of this actor, so that numbers never
             repeat.
@@ -39,14 +41,14 @@ class AcceptSocket(Accepting):
     host: str
     port: int
     where: str
-    slaves: Mapping[str, str]
+    slaves: Mapping[str, str] | None
     make_child: Callable[[Stream, str, int], ChildSpec]
     next_connection: Callable[[], int]
     connection_state: ActorRef[connection_state.Message]
     _acceptance: Acceptance = attrs.field(init=False)
 
     async def listen(self) -> Listener:
-        self._acceptance = Acceptance(self.slaves)
+        self._acceptance = Acceptance(self.slaves or {})
         try:
             listener = await self.network.listen(self.host, self.port)
         except OSError as error:
@@ -58,6 +60,9 @@ class AcceptSocket(Accepting):
         return listener
 
     async def admit(self, stream: Stream) -> Admitted | None:
+        if self.slaves is None:
+            connection = self.next_connection()
+            return Admitted(connection=connection, child=self.make_child(stream, "", connection))
         slave = self._acceptance.admit(stream.remote.host)
         if slave is None:
             return None

@@ -3,12 +3,13 @@
 Source: apache/rocketmq store/ha/DefaultHAService.getRuntimeInfo, HARuntimeInfo and
 HAConnectionStateNotificationService (5.3.3); classic-ha.md 1.5, 5.4 and T12.
 
-Messages: ConnectionOpened and Refused from accept_socket, ReportAccepted and Ending from
-read_socket, Sent and Ending from write_socket, Ended from the connection's supervisor,
-ClientChanged from ha_client, LogGrew from the store; GetStatus from anybody. It has `connections`
-stop a connection that a newer one replaces, and reports to the role keeper what a Java slave holds
-above the own end. Messages that only matter for GetStatus are deferred, and do not wake it. A
-restart forgets all rows and ends all connections (rest_for_one).
+Messages: Refused from accept_socket, and ConnectionOpened from it, or in a dialect with a handshake
+from read_socket; ReportAccepted and Ending from read_socket, Sent and Ending from write_socket,
+Ended from the connection's supervisor, ClientChanged from ha_client, LogGrew from the store;
+GetStatus from anybody. It has `connections` stop a connection that a newer one replaces, and
+reports to the role keeper what a Java slave holds above the own end. Messages that only matter for
+GetStatus are deferred, and do not wake it. A restart forgets all rows and ends all connections
+(rest_for_one).
 """
 
 from __future__ import annotations
@@ -33,11 +34,16 @@ RATES_WITHIN_S = 0.1
 
 @attrs.frozen(kw_only=True)
 class ConnectionOpened:
-    """A stream from a slave's address was accepted."""
+    """A stream from a slave's address was accepted, or a handshake said that it is a slave's.
+
+    Attributes:
+        async_learner: whether the slave asks to be counted in no set.
+    """
 
     slave: str
     connection: int
     address: str
+    async_learner: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -194,7 +200,12 @@ def _connection(message: Any) -> int:
 
 @attrs.define
 class ConnectionState(Actor[Message]):
-    """See the module's text. `connections` is None on a slave, which has none."""
+    """See the module's text.
+
+    Attributes:
+        connections: None on a slave, which has none.
+        handshake: whether it is a handshake that says whose a connection is.
+    """
 
     mailbox = MailboxSpec(
         conflate={
@@ -210,6 +221,7 @@ class ConnectionState(Actor[Message]):
     _store: ActorRef[Subscribe[store_messages.LogGrew] | Unsubscribe]
     _connections: ActorRef[dynamic.Message] | None = None
     _keeper: ActorRef[ReportedAhead] | None = None
+    _handshake: bool = False
     _extent: LogExtent = attrs.field(default=LogExtent(0, 0, 0))
     _refused: Refused = attrs.field(default=Refused(unknown_count=0, full_count=0))
     _client: ClientChanged | None = None
@@ -252,7 +264,7 @@ class ConnectionState(Actor[Message]):
             return
         slave = self._table.ending(replaced, Lost.REPLACED, f"by number {message.connection}")
         if self._connections is not None and slave is not None:
-            name = connection_name(slave, replaced)
+            name = connection_name("" if self._handshake else slave, replaced)
             await self._connections.tell(dynamic.StopChild(name=name, reply_to=None))
 
     async def _ending(self, message: Ending) -> None:
@@ -290,5 +302,9 @@ class ConnectionState(Actor[Message]):
 
 
 def connection_name(slave: str, connection: int) -> str:
-    """The name of a connection's actor below `connections`."""
-    return f"{slave}-{connection}"
+    """The name of a connection's actor below `connections`.
+
+    Args:
+        slave: "" where a handshake will say whose connection it is.
+    """
+    return f"{slave or 'connection'}-{connection}"

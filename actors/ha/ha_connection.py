@@ -14,7 +14,7 @@ from actors.ha import connection_state, group_transfer
 from actors.ha.core.rate_limiter import RateLimiter
 from actors.ha.core.sent_mark import SentMark
 from actors.ha.core.transfer_progress import TransferProgress
-from actors.ha.read_socket import ReadSocket
+from actors.ha.read_socket import Peer, ReadSocket
 from actors.ha.settings import ConnectionSettings
 from actors.ha.write_socket import WriteSocket
 from actors.runtime import (
@@ -35,19 +35,23 @@ def ha_connection(
 ) -> ChildSpec:
     """The child of `connections` for one accepted stream.
 
+    Args:
+        slave: whose it is by its address; "": its handshake will say so.
+
     Resource handling: the stream belongs to the child from its start on; however it ends, the
     stream is aborted and group_transfer and connection_state are notified.
     """
     receive, send = stream.halves()
     name = connection_state.connection_name(slave, connection)
-    mark = SentMark()
+    mark, peer = SentMark(), Peer(slave)
 
     def write_socket() -> WriteSocket:
         return _write_socket(settings, send, connection, mark)
 
     def read_socket() -> ReadSocket:
         return ReadSocket(
-            slave=slave,
+            peer=peer,
+            address=str(stream.remote),
             connection=connection,
             receive=receive,
             abort=stream.abort,
@@ -64,8 +68,11 @@ def ha_connection(
 
     def on_exit() -> None:
         stream.abort()
+        if not peer.slave:
+            return  # nobody was told of it
         # Both are conflated, so there is always room.
-        settings.group_transfer.offer(group_transfer.SlaveGone(slave=slave, connection=connection))
+        gone = group_transfer.SlaveGone(slave=peer.slave, connection=connection)
+        settings.group_transfer.offer(gone)
         settings.connection_state.offer(connection_state.Ended(connection=connection))
 
     return ChildSpec(
@@ -96,6 +103,7 @@ def _write_socket(
             segment_bytes=settings.segment_bytes,
             heartbeat_s=settings.heartbeat_s,
             mark=mark,
+            stretch_end=dialect.stretch_end,
             upstream=dialect.upstream,
             limiter=RateLimiter(settings.rate_bytes_per_s),
         ),

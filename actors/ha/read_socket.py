@@ -1,13 +1,14 @@
-"""ReadSocket takes the reports of one slave connection.
+"""ReadSocket takes the requests of one slave connection: reports, in some dialects a handshake.
 
-Source: apache/rocketmq store/ha/DefaultHAConnection.ReadSocketService; the decisions and their
-differences are in `core.report_progress`.
+Source: apache/rocketmq store/ha/DefaultHAConnection.ReadSocketService, and the same of
+AutoSwitchHAConnection (5.3.3); the decisions and their differences are in `core.report_progress`.
 
-Messages: LogGrew, and its feeder's. It sends write_socket where to begin, and has the store send it
-what of the log may be sent; group_transfer and connection_state get what the slave holds. A growth
-of the log is deferred to this actor before write_socket gets it, so it knows the master's end
-before a byte of it can be sent, and no true report looks too high. It ends with the connection: on
-the end of the stream, a refused report, or silence.
+Messages: LogGrew, and its feeder's. It sends write_socket what to answer to a handshake and where
+to begin, and has the store send it what of the log may be sent; connection_state hears of the
+connection when a handshake says whose it is; group_transfer and connection_state get what the slave
+holds. A growth of the log is deferred to this actor before write_socket gets it, so it knows the
+master's end before a byte of it can be sent, and no true report looks too high. It ends with the
+connection: on the end of the stream, a refused request, or silence.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from actors.env.protocols import ReceiveHalf
 from actors.events import ha as events
 from actors.ha import connection_state, group_transfer, write_socket
 from actors.ha.core import report_progress
-from actors.ha.core.dialect import Dialect
+from actors.ha.core.dialect import Dialect, RequestDecoder
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.report_progress import ReportProgress
 from actors.ha.core.sent_mark import SentMark
@@ -31,11 +32,24 @@ from actors.ha.core.states import Lost
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.commitlog import store_messages
 from actors.storage.log.growth import Subscribe, Unsubscribe
+from wire.buffer import NEED_DATA
 from wire.errors import RemoteProtocolError
-from wire.ha.classic import ReportDecoder
+from wire.ha.frames import Report
 
 RECEIVE_BYTES = 4096
 """The size of one read: 512 reports, far more than a slave sends between two reads."""
+
+
+@attrs.define
+class Peer:
+    """The other end of a connection, as read_socket and the connection's supervisor know it.
+
+    Attributes:
+        slave: the slave's name: from the accept on where its address tells, otherwise from its
+            handshake on; "" before.
+    """
+
+    slave: str
 
 
 @attrs.frozen(kw_only=True)
@@ -71,7 +85,8 @@ class ReadSocket(Actor[_Inbox]):
     """
 
     mailbox = MailboxSpec(capacity=64, conflate={store_messages.LogGrew: lambda message: None})
-    _slave: str
+    _peer: Peer
+    _address: str
     _connection: int
     _receive: ReceiveHalf
     _abort: Callable[[], None]
@@ -84,17 +99,18 @@ class ReadSocket(Actor[_Inbox]):
     _write_socket: ActorRef[write_socket.Message]
     _group_transfer: ActorRef[group_transfer.Message]
     _connection_state: ActorRef[connection_state.Message]
-    _decoder: ReportDecoder = attrs.field(init=False)
+    _decoder: RequestDecoder = attrs.field(init=False)
     _progress: ReportProgress = attrs.field(init=False)
     _ending: bool = False
 
     async def on_start(self) -> None:
-        self._decoder = self._dialect.report_decoder()
+        self._decoder = self._dialect.request_decoder()
         self._progress = ReportProgress(
             start_rule=self._dialect.start_rule,
             segment_bytes=self._segment_bytes,
             housekeeping_s=self._housekeeping_s,
             mark=self._mark,
+            handshake=self._dialect.handshake,
             upstream=self._dialect.upstream,
             last_report_s=self.ctx.now_s(),
         )
@@ -146,22 +162,27 @@ class ReadSocket(Actor[_Inbox]):
         await self._carry_out(effects)
 
     async def _received(self, data: bytes) -> None:
+        now_s = self.ctx.now_s()
         try:
             self._decoder.receive_data(data)
-            report = self._decoder.last_report()
+            while not self._ending and (request := self._decoder.next_message()) is not NEED_DATA:
+                if isinstance(request, Report):
+                    await self._carry_out(self._progress.report(request.offset, now_s))
+                else:
+                    await self._carry_out(self._progress.requested(request, now_s))
         except RemoteProtocolError as error:
-            await self._end(Lost.REPORT_NEGATIVE, str(error))
-            return
-        if report is not None:
-            await self._carry_out(self._progress.report(report, self.ctx.now_s()))
+            only_reports = self._dialect.handshake is None
+            await self._end(Lost.REPORT_NEGATIVE if only_reports else Lost.BAD_REQUEST, str(error))
 
     async def _carry_out(self, effects: report_progress.Effects) -> None:
+        if effects.identified is not None:
+            await self._identified(effects.identified)
         if effects.start is not None:
             await self._begin(effects.start)
         if effects.acked_bytes is not None:
             await self._group_transfer.tell(
                 group_transfer.SlaveAcked(
-                    slave=self._slave,
+                    slave=self._peer.slave,
                     connection=self._connection,
                     offset_bytes=effects.acked_bytes,
                 )
@@ -175,13 +196,34 @@ class ReadSocket(Actor[_Inbox]):
                 self._connection_state.defer(accepted)
         if effects.refused is not None:
             await self._refuse(effects.refused)
+        if effects.stranger is not None:
+            await self._end(effects.stranger.reason, effects.stranger.detail)
         if effects.silent:
             await self._end(Lost.SILENT, "")
+
+    async def _identified(self, identified: report_progress.Identified) -> None:
+        """Open the connection as its slave's, once, and answer."""
+        if not self._peer.slave:
+            self._peer.slave = identified.slave
+            self.ctx.emit(
+                events.HAConnectionOpened(
+                    slave=identified.slave, connection=self._connection, address=self._address
+                )
+            )
+            await self._connection_state.tell(
+                connection_state.ConnectionOpened(
+                    slave=identified.slave,
+                    connection=self._connection,
+                    address=self._address,
+                    async_learner=identified.async_learner,
+                )
+            )
+        await self._write_socket.tell(write_socket.Answer(data=identified.answer))
 
     async def _begin(self, start: report_progress.Start) -> None:
         self.ctx.emit(
             events.HATransferStarted(
-                slave=self._slave,
+                slave=self._peer.slave,
                 connection=self._connection,
                 report_bytes=start.report_bytes,
                 start_bytes=start.start_bytes,
@@ -189,7 +231,7 @@ class ReadSocket(Actor[_Inbox]):
         )
         await self._group_transfer.tell(
             group_transfer.SlaveJoined(
-                slave=self._slave,
+                slave=self._peer.slave,
                 connection=self._connection,
                 holds_from_bytes=start.holds_from_bytes,
             )
@@ -205,7 +247,7 @@ class ReadSocket(Actor[_Inbox]):
     async def _refuse(self, refused: report_progress.RefusedReport) -> None:
         self.ctx.emit(
             events.HAReportRefused(
-                slave=self._slave,
+                slave=self._peer.slave,
                 connection=self._connection,
                 reason=refused.reason.value,
                 report_bytes=refused.report_bytes,

@@ -7,11 +7,12 @@ Differs from upstream: bytes are compared with what was written before they are 
 (`storage.scrub.scrubber`), so that a damaged copy does not become the slave's;
 `storage.scrub.approval` says how long that holds.
 
-Messages: Begin, once, from read_socket, and LogGrew from the store. It asks the scrubber Check,
-ahead of what it sends. With `poll_s` growth does not wake it: it looks at each multiple of that, as
-an idle writer of upstream's ASYNC_MASTER does (T19). It defers its position to connection_state. It
-waits only for its own slave's socket, so a stalled slave does not delay others. It ends with the
-connection: when a send fails, or when the file that it needs was deleted by age.
+Messages: Answer, ahead of all else, and Begin, once, from read_socket; LogGrew from the store. It
+asks the scrubber Check, ahead of what it sends. With `poll_s` growth does not wake it: it looks at
+each multiple of that, as an idle writer of upstream's ASYNC_MASTER does (T19). It defers its
+position to connection_state. It waits only for its own slave's socket, so a stalled slave does not
+delay others. It ends with the connection: when a send fails, or when the file that it needs was
+deleted by age.
 """
 
 from __future__ import annotations
@@ -60,6 +61,13 @@ class Begin:
 
 
 @attrs.frozen(kw_only=True)
+class Answer:
+    """Send this, the answer to a handshake; no frame was sent yet."""
+
+    data: bytes
+
+
+@attrs.frozen(kw_only=True)
 class _Wake:
     """Timer: a heartbeat or the next tick of the rate limit is due; or a long turn goes on."""
 
@@ -77,7 +85,7 @@ class _Checked:
     outcome: scrubber_messages.Checked | Exception
 
 
-Message: TypeAlias = Begin | store_messages.LogGrew
+Message: TypeAlias = Answer | Begin | store_messages.LogGrew
 _Inbox: TypeAlias = Message | _Wake | _CheckDue | _Checked
 
 
@@ -116,6 +124,8 @@ class WriteSocket(Actor[_Inbox]):
         woken = self._poll_s is None
         for message in messages:
             match message:
+                case Answer():
+                    await self._answer(message.data)
                 case Begin():
                     woken = True
                     self._progress.start(message.start_bytes, began_s)
@@ -137,6 +147,14 @@ class WriteSocket(Actor[_Inbox]):
             await self._take_turn()
             self._ask_ahead()
         self._busy_s = self.ctx.now_s() - began_s
+
+    async def _answer(self, data: bytes) -> None:
+        try:
+            await self._send_small(data)
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            await self._end(Lost.BROKEN, str(error))
+        else:
+            self._sent_bytes += len(data)
 
     def _grew(self, message: store_messages.LogGrew, now_s: float) -> None:
         """Note the log's new range, which may have come during the last turn."""

@@ -99,11 +99,12 @@ def reports(data: bytes) -> object:
 
 
 def _last_report(chunks: list[bytes]) -> int | None:
-    decoder, last = classic.ReportDecoder(), None
+    decoder = classic.ReportDecoder()
+    last = None
     for chunk in chunks:
         decoder.receive_data(chunk)
-        found = decoder.last_report()
-        last = last if found is None else found
+        found = decoder.next_message()
+        last = found.offset if isinstance(found, frames.Report) else last
     return last
 
 

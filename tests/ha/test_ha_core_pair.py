@@ -12,7 +12,7 @@ from actors.ha.core.report_progress import ReportProgress
 from actors.ha.core.sent_mark import SentMark
 from actors.ha.core.slave_progress import Effects, SlaveProgress
 from actors.ha.core.transfer_progress import Expired, Frame, Heartbeat, TransferProgress
-from wire.ha.classic import ReportDecoder
+from wire.ha.frames import Report
 
 FILE = 64
 
@@ -37,7 +37,7 @@ class Pair(RuleBasedStateMachine):
         self.slave_synced = len(self.slave_log)
         self.down = b""  # bytes on the way to the slave
         self.up = b""
-        self.decoder = ReportDecoder()
+        self.decoder = self.dialect.request_decoder()
         mark = SentMark()
         self.reader = ReportProgress(
             start_rule=self.dialect.start_rule,
@@ -114,13 +114,13 @@ class Pair(RuleBasedStateMachine):
     def to_master(self, size: int) -> None:
         data, self.up = self.up[:size], self.up[size:]
         self.decoder.receive_data(data)
-        report = self.decoder.last_report()
-        if report is None:
+        report = self.decoder.next_message()
+        if not isinstance(report, Report):
             return
-        effects = self.reader.report(report, self.now_s)
+        effects = self.reader.report(report.offset, self.now_s)
         assert effects.refused is None
-        assert effects.acked_bytes == report
-        assert report <= self.slave_synced  # AckedIsSynced
+        assert effects.acked_bytes == report.offset
+        assert report.offset <= self.slave_synced  # AckedIsSynced
         if effects.start is not None:
             self.writer.start(effects.start.start_bytes, self.now_s)
 

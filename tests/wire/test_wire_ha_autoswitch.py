@@ -30,7 +30,6 @@ from wire.ha.autoswitch import (
     HandshakeAnswer,
     HandshakeRequest,
     MasterMessage,
-    Report,
     SlaveDecoder,
     SlaveMessage,
     encode_answer,
@@ -45,6 +44,7 @@ from wire.ha.frames import (
     FrameDecoder,
     FrameEnded,
     FrameMeter,
+    Report,
 )
 
 Whole = HandshakeAnswer | tuple[EpochFrameStarted, bytes]

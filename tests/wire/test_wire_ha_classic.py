@@ -24,6 +24,7 @@ from wire.ha.frames import (
     FrameEnded,
     FrameMeter,
     FrameStarted,
+    Report,
 )
 
 Frame = tuple[int, bytes]
@@ -100,8 +101,8 @@ def test_golden_reports_are_the_manifests(version: str, stream: str) -> None:
     found = []
     for byte in golden.three_ways(data)["bytes"]:
         decoder.receive_data(byte)
-        found.append(decoder.last_report())
-    assert [offset for offset in found if offset is not None] == wanted
+        found.append(decoder.next_message())
+    assert [each.offset for each in found if isinstance(each, Report)] == wanted
     assert b"".join(encode_report(offset) for offset in wanted) == data
 
 
@@ -111,8 +112,8 @@ def test_golden_reports_in_one_read_give_the_last(version: str, stream: str) -> 
     wanted = golden.manifest(version)["ha"][stream]["reports"]
     decoder = ReportDecoder()
     decoder.receive_data(golden.stream(version, stream, "client"))
-    assert decoder.last_report() == wanted[-1]
-    assert decoder.last_report() is None
+    assert decoder.next_message() == Report(wanted[-1])
+    assert decoder.next_message() is NEED_DATA
 
 
 # --- reports: checklist 7 -------------------------------------------------------------------------
@@ -124,18 +125,18 @@ def test_reports_split_anywhere_are_understood(cut: int) -> None:
     data = encode_report(300) + encode_report(700)
     decoder = ReportDecoder()
     decoder.receive_data(data[:cut])
-    assert decoder.last_report() == (None, 300, 700)[cut // 8]
+    assert decoder.next_message() == (NEED_DATA, Report(300), Report(700))[cut // 8]
     decoder.receive_data(data[cut:])
-    assert decoder.last_report() == (None if cut == 16 else 700)
+    assert decoder.next_message() == (NEED_DATA if cut == 16 else Report(700))
 
 
 def test_trailing_bytes_of_a_report_wait() -> None:
     decoder = ReportDecoder()
     decoder.receive_data(encode_report(5) + b"\0\0\0\0\0\0\0")
-    assert decoder.last_report() == 5
-    assert decoder.last_report() is None
+    assert decoder.next_message() == Report(5)
+    assert decoder.next_message() is NEED_DATA
     decoder.receive_data(b"\x09")
-    assert decoder.last_report() == 9
+    assert decoder.next_message() == Report(9)
 
 
 @pytest.mark.parametrize("offset", [-1, -5, -(2**63)])
@@ -144,7 +145,7 @@ def test_a_negative_report_is_refused_for_ever(offset: int) -> None:
     decoder.receive_data(struct.pack(">q", offset) + encode_report(8))
     for _ in range(2):
         with pytest.raises(RemoteProtocolError, match=f"report {offset} is negative"):
-            decoder.last_report()
+            decoder.next_message()
 
 
 @pytest.mark.parametrize("offset", [-1, OFFSET_MAX + 1])
@@ -221,7 +222,7 @@ def test_the_highest_offsets_pass() -> None:
     assert read_frames([encode_frame_header(OFFSET_MAX - 1, 1) + b"z"]) == [(OFFSET_MAX - 1, b"z")]
     decoder = ReportDecoder()
     decoder.receive_data(encode_report(OFFSET_MAX))
-    assert decoder.last_report() == OFFSET_MAX
+    assert decoder.next_message() == Report(OFFSET_MAX)
 
 
 @pytest.mark.parametrize("decoder", [FrameDecoder(FRAME_HEADER), ReportDecoder()])
@@ -264,11 +265,12 @@ def test_any_bytes_give_reports_or_a_remote_error(data: bytes) -> None:
     decoder = ReportDecoder()
     decoder.receive_data(data)
     try:
-        report = decoder.last_report()
+        report = decoder.next_message()
     except RemoteProtocolError:
         return
     whole = len(data) // 8 * 8
-    assert report == (int.from_bytes(data[whole - 8 : whole], "big") if whole else None)
+    last = Report(int.from_bytes(data[whole - 8 : whole], "big")) if whole else NEED_DATA
+    assert report == last
 
 
 # --- bodies that are kept elsewhere ---------------------------------------------------------------

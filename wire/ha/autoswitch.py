@@ -69,6 +69,7 @@ from wire.ha.frames import (
     RECEIVE_LIMIT_BYTES,
     FrameStarted,
     HeaderLayout,
+    Report,
     frame_problem,
 )
 
@@ -112,13 +113,6 @@ class HandshakeRequest:
     address: str = ""
     sync_from_last_file: bool = False
     async_learner: bool = False
-
-
-@attrs.frozen
-class Report:
-    """A slave's log ends at `offset`, and it wants the bytes from there on."""
-
-    offset: int
 
 
 SlaveMessage: TypeAlias = HandshakeRequest | Report

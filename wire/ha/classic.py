@@ -28,11 +28,11 @@ Differs:
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Final, Literal
 
 import attrs
 
-from wire.buffer import ReceiveBuffer
+from wire.buffer import NEED_DATA, NeedData, ReceiveBuffer
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.ha.frames import (
     JAVA_BUFFER_BYTES,
@@ -40,6 +40,7 @@ from wire.ha.frames import (
     RECEIVE_LIMIT_BYTES,
     FrameStarted,
     HeaderLayout,
+    Report,
     frame_problem,
 )
 
@@ -77,7 +78,8 @@ def encode_frame_header(offset: int, size: int) -> bytes:
 class ReportDecoder:
     """The master's side: takes bytes from a slave, and returns its latest report.
 
-    Reports are cumulative, so only the last complete one of several counts.
+    Reports are cumulative, so only the last complete one of several counts. After `receive_data`
+    call `next_message` until it returns NEED_DATA.
     """
 
     __slots__ = ("_broken", "_buffer")
@@ -90,12 +92,12 @@ class ReportDecoder:
         """Add received bytes.
 
         Raises:
-            LocalProtocolError: `last_report` was not called for RECEIVE_LIMIT_BYTES.
+            LocalProtocolError: `next_message` was not called for RECEIVE_LIMIT_BYTES.
         """
         self._buffer.append(data)
 
-    def last_report(self) -> int | None:
-        """Return the newest complete report since the last call; None if there is none.
+    def next_message(self) -> Report | Literal[NeedData.NEED_DATA]:
+        """Return the newest complete report since the last call, or NEED_DATA.
 
         Raises:
             RemoteProtocolError: a report is negative. Every later call raises again.
@@ -104,13 +106,13 @@ class ReportDecoder:
             raise RemoteProtocolError(self._broken)
         whole = self._buffer.take_exactly(len(self._buffer) // REPORT_BYTES * REPORT_BYTES)
         if not whole:
-            return None
+            return NEED_DATA
         offsets: list[int] = [offset for (offset,) in _REPORT.iter_unpack(whole)]
         lowest = min(offsets)
         if lowest < 0:
             self._broken = f"report {lowest} is negative"
             raise RemoteProtocolError(self._broken)
-        return offsets[-1]
+        return Report(offsets[-1])
 
 
 @attrs.frozen

@@ -60,6 +60,13 @@ class FrameEnded:
     offset_end: int
 
 
+@attrs.frozen
+class Report:
+    """What a slave says in every dialect: its log ends at `offset`, and it wants what follows."""
+
+    offset: int
+
+
 FrameEvent: TypeAlias = FrameStarted | FrameData | FrameEnded
 H_co = TypeVar("H_co", covariant=True)
 H = TypeVar("H")

@@ -37,6 +37,7 @@ from actors.ha.core.extent import LogExtent
 from actors.ha.core.states import Lost
 from wire.buffer import NEED_DATA
 from wire.errors import RemoteProtocolError
+from wire.ha.autoswitch import HandshakeAnswer, MasterMessage
 from wire.ha.frames import (
     FrameData,
     FrameDecoder,
@@ -127,7 +128,7 @@ class SlaveProgress:
     frames_accepted: int = attrs.field(default=0, init=False)
     first_bytes: int | None = attrs.field(default=None, init=False)
     master_end_bytes: int | None = attrs.field(default=None, init=False)
-    _decoder: FrameDecoder[FrameStarted] = attrs.field(init=False)
+    _decoder: FrameDecoder[FrameStarted] | FrameDecoder[MasterMessage] = attrs.field(init=False)
     _next_bytes: int | None = attrs.field(init=False)  # None: an empty log, any file start will do
     _frame_end_bytes: int = attrs.field(default=0, init=False)
     _frame_counts: bool = attrs.field(
@@ -232,8 +233,10 @@ class SlaveProgress:
         self._reported_bytes = offset_bytes
         self.last_write_s = now_s
 
-    def _take(self, event: FrameEvent, appends: list[Append]) -> Effects:
+    def _take(self, event: FrameEvent | HandshakeAnswer, appends: list[Append]) -> Effects:
         match event:
+            case HandshakeAnswer():
+                return self._end(Lost.WRONG_PHASE)
             case FrameStarted(offset, size):
                 return self._start_frame(offset, size)
             case FrameData(offset, data):

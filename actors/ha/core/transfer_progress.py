@@ -11,6 +11,7 @@ a slave whose next byte was deleted by age ends, instead of sending heartbeats f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import attrs
@@ -60,6 +61,8 @@ class TransferProgress:
         frame_bytes: the largest body of a frame.
         header_bytes: the bytes of a frame beside its body, for the rate limit.
         segment_bytes: no frame crosses a multiple of it.
+        stretch_end: gives, for an offset, where a frame from there on ends at the latest, as the
+            dialect says at that moment; None: it says nothing.
         heartbeat_s: an idle connection gets an empty frame so often.
         mark: raised to a frame's end before the frame is sent.
         upstream: whether a slave whose next byte is gone gets heartbeats (`compat`).
@@ -70,6 +73,7 @@ class TransferProgress:
     segment_bytes: int
     heartbeat_s: float
     mark: SentMark = attrs.field(factory=SentMark)
+    stretch_end: Callable[[int], int] | None = None
     upstream: bool = False
     limiter: RateLimiter = attrs.field(factory=RateLimiter)
     _next_bytes: int | None = None
@@ -140,4 +144,7 @@ class TransferProgress:
         if next_bytes < self._min_bytes:
             return 0
         in_segment = self.segment_bytes - next_bytes % self.segment_bytes
-        return min(self._limit_bytes - next_bytes, in_segment, self.frame_bytes)
+        size_bytes = min(self._limit_bytes - next_bytes, in_segment, self.frame_bytes)
+        if self.stretch_end is None:
+            return size_bytes
+        return min(size_bytes, self.stretch_end(next_bytes) - next_bytes)
