@@ -238,7 +238,7 @@ def take(reader: ReportProgress, what: int | str) -> report_progress.Effects:
 def test_a_first_report_of_what_the_master_has_not_ends_the_connection(
     report: int, reason: Lost
 ) -> None:
-    """autoswitch-ha.md T3b: with the original such a report is acknowledged, and its slave joins the set."""
+    """autoswitch-ha.md T3b: the original acknowledges it, and its slave joins the set."""
     reader = reports(Known(history((1, 0))), SentMark(), LOG)
     take(reader, 2)
     refused = take(reader, f"r{report}").refused

@@ -10,8 +10,8 @@ that is elected again goes on with its connections, and the next frame names the
 Differs from upstream:
 - A frame names the epoch of its bytes. Upstream's names the epoch that follows in the frame that
   ends one, and never names the first one that way (autoswitch-ha.md 2.6).
-- Bytes older than the first epoch are of epoch 0, which begins at 0. An answer does not list
-  it: upstream's epochs begin at 1. Upstream sends such bytes with whatever epoch was named before.
+- Bytes older than the first epoch are of epoch 0, which begins at 0. An answer does not list it,
+  as upstream's epochs begin at 1. Upstream sends such bytes with whatever epoch was named before.
 - Epochs without bytes are not listed, but for the last one.
 - A master whose log is empty begins at 0, upstream's sends -1 until there is something.
 """
