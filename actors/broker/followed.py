@@ -11,8 +11,8 @@ round of questions the broker at the port is asked
 - for a record, by VIEW_MESSAGE_BY_ID: the first one of the copy's newest file, byte for byte.
 
 A broker with another answer is not the master, and is asked for nothing more. If there is no record
-yet, or if the broker does not show records, the copy has to reach the end of the broker's log
-within the same run. Ports and addresses are not compared, as they can be forwarded.
+yet, if the broker does not show records, or if it has deleted the file with that one, the copy has
+to reach the end of the broker's log within the same run. Ports and addresses are not compared, as they can be forwarded.
 
 Upstream: apache/rocketmq, broker/.../processor/AdminBrokerProcessor.java and
 QueryMessageProcessor.java (viewMessageById), 5.3.3; broker.md 4.8 and 6.2. There is no such check.
@@ -21,6 +21,7 @@ QueryMessageProcessor.java (viewMessageById), 5.3.3; broker.md 4.8 and 6.2. Ther
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from typing import Any, Final
@@ -49,6 +50,7 @@ LOG_NOT_COMPARED: Final = "the log is not compared with the master's yet"
 _FILE_BYTES_MAX: Final = 4096
 _NOT_FOUND: Final = "can not find message"
 """The text with which brokers of every version answer that no record begins at an offset."""
+_OFFSET: Final = re.compile(r"[0-9]{1,19}")
 
 
 @attrs.frozen
@@ -122,12 +124,12 @@ class FollowedBroker:
         name, known = await self._name(), self.known.name()
         if known and name and known != name:
             raise self._another(f"broker {known}, whose metadata this copy has", name)
-        end_bytes = await self._end()
+        min_bytes, end_bytes = await self._range()
         sent_bytes = max(ha.written_bytes, ha.client.master_end_bytes or 0)
         if end_bytes is not None and end_bytes < sent_bytes:
             expected = f"the broker of {self.master}, which has sent its log up to {sent_bytes}"
             raise self._another(expected, name, f", whose log ends at {end_bytes}")
-        if reason := await self._differs(ha, name, sent_bytes, end_bytes):
+        if reason := await self._differs(ha, name, sent_bytes, min_bytes, end_bytes):
             return reason
         if name and not known:
             with suppress(OSError):  # at the next round
@@ -135,11 +137,16 @@ class FollowedBroker:
         return ""
 
     async def _differs(
-        self, ha: HaStatus, name: str, sent_bytes: int, end_bytes: int | None
+        self,
+        ha: HaStatus,
+        name: str,
+        sent_bytes: int,
+        min_bytes: int | None,
+        end_bytes: int | None,
     ) -> str:
         """Return "" if the broker has the same record or the same end, or why that is unknown."""
         offset, record = self._record(ha)
-        if record:
+        if record and offset >= (min_bytes or 0):
             frame = await self._ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(offset)})
             code, remark = frame.header.code, frame.header.remark or ""
             is_missing = code != ResponseCode.SUCCESS and _NOT_FOUND in remark
@@ -186,13 +193,15 @@ class FollowedBroker:
         lines = frame.body.decode(errors="replace").splitlines()
         return next((line[11:].strip() for line in lines if line.startswith("brokerName=")), "")
 
-    async def _end(self) -> int | None:
-        """Ask where the broker's log ends, and return that, or None if it is not in the answer."""
+    async def _range(self) -> tuple[int | None, int | None]:
+        """Ask where the broker's log begins and ends, and return both, or None for what is not in
+        the answer.
+        """
         frame = await self._ask(RequestCode.GET_BROKER_RUNTIME_INFO)
         if frame.header.code != ResponseCode.SUCCESS:
-            return None
-        text = decode_kv_table(frame.body).get("commitLogMaxOffset", "")
-        return int(text) if text.isascii() and text.isdigit() else None
+            return None, None
+        table = decode_kv_table(frame.body)
+        return _offset(table.get("commitLogMinOffset")), _offset(table.get("commitLogMaxOffset"))
 
     async def _ask(self, code: RequestCode, fields: Mapping[str, str] | None = None) -> Frame:
         return await self.client.ask(
@@ -211,3 +220,8 @@ class FollowedBroker:
         found = f"broker {name or 'without a name'} at {self.broker}{has}"
         what = "name that one's listenPort, or begin another copy"
         return AnotherBroker(f"--metadata: expected {expected}, found {found}: {what}")
+
+
+def _offset(text: str | None) -> int | None:
+    found = _OFFSET.fullmatch(text or "")
+    return None if found is None else int(found[0])

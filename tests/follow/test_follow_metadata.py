@@ -13,6 +13,7 @@ from stock_master import ADDRESS, FILE, PORT, StockMaster
 from test_follow_copy import final, started
 
 from actors.env.protocols import Address
+from actors.events.runtime import ActorCrashed
 from actors.ha.core.states import Lost
 from actors.metadata.config_folder import ConfigFolder
 from actors.metadata.view import BOOT_KEY
@@ -50,12 +51,15 @@ def broker_of(
             return Answer(body=f"brokerClusterName=c\nbrokerName={name}\nbrokerId=0\n".encode())
         if code == BOOT:
             table = {BOOT_KEY: "1", "commitLogMaxOffset": str(master.end)}
+            table["commitLogMinOffset"] = str(master.min_bytes)
             return Answer(body=encode_body(KVTable(table=table)))
         if code != VIEW:
             return None
         assert request.header.ext_fields is not None
         offset = int(request.header.ext_fields["offset"])
         try:
+            if offset < master.min_bytes:
+                raise IncompleteData("deleted", 1)
             return Answer(body=master.log[offset : offset + decode_record(master.log, offset).size])
         except (IncompleteData, RemoteProtocolError):
             text = f"can not find message by the offset, {offset}"
@@ -90,6 +94,38 @@ async def test_the_broker_whose_log_is_copied_is_remembered(autojump_clock: obje
         await on.until_all()
         status = await on.until(lambda status: status.metadata == "")
         assert not status.another
+
+
+async def test_a_record_that_the_broker_has_deleted_is_no_other_brokers(
+    autojump_clock: object,
+) -> None:
+    """It keeps little, and its file went before the copy had a record of the next one."""
+    async with stage(rules=RULES) as on:
+        await compared(on, broker := broker_of(on.master))
+        on.master.min_bytes = on.master.end
+        asked = broker.count(TOPICS)
+        await trio.sleep(100.0)
+        assert broker.count(TOPICS) > asked + 5
+        status = await on.until(lambda status: status.metadata == "")
+        assert not status.another
+
+
+async def test_a_broker_that_says_no_offsets_crashes_nothing(autojump_clock: object) -> None:
+    async with stage(rules=RULES) as on:
+        broker = broker_of(on.master)
+        serve = broker.serve
+
+        def hostile(request: Request) -> Answer | None:
+            if request.header.code != BOOT:
+                return serve(request)
+            return Answer(body=encode_body(KVTable(table={"commitLogMaxOffset": "9" * 5000})))
+
+        broker.serve = hostile
+        on.world.add_node("n0", NODES["n0"])
+        await broker.start(on.world)
+        await started(on, 500)
+        await trio.sleep(60.0)
+        assert not [each for each in on.world.events if isinstance(each.event, ActorCrashed)]
 
 
 RECORD = "the record at offset {base} of 10.0.0.1:10912"
