@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import random
+import tracemalloc
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,7 +32,13 @@ from actors.env.protocols import Disk
 from actors.log_types import Message
 from actors.sim.disk import SimDisk
 from actors.storage.tools.commitlog import pending
-from actors.storage.tools.commitlog.pending import Cursors, Pending, decided_by, find_pending
+from actors.storage.tools.commitlog.pending import (
+    Cursors,
+    Decided,
+    Pending,
+    decided_by,
+    find_pending,
+)
 from actors.storage.tools.target import find_target
 from wire.broker.metadata import CONSUMER_OFFSETS, DELAY_OFFSETS
 from wire.files.consume_queue import FILLER_UNIT, encode_unit
@@ -181,6 +188,46 @@ async def test_a_unit_that_leads_elsewhere_is_a_problem(autojump_clock: Any) -> 
     assert (found.delayed[0].messages, found.problems) == (4, ()), "the log lacks that record"
     disk.open(path, "w").resize(len(whole) - 1)
     assert "another size" in found_in(disk, cursors()).problems[0]
+
+
+async def test_log_files_that_are_missing_are_named(autojump_clock: Any) -> None:
+    small = small_group(segment_bytes=4096, consume_queue_bytes=20 * 7)
+    disk = await node_disk(0, group=small)
+    async with running(disk, small) as kit:
+        for _ in range(60):
+            await kit.append(delayed(1, b"x" * 200))
+        await kit.dispatched((await kit.range()).written_bytes)
+    first, second, third, *_ = names = disk.listdir(LAYOUT.commit_log)
+    disk.unlink(f"{LAYOUT.commit_log}/{second}")
+    found = found_in(disk, cursors())
+    missing, leads = found.problems
+    path = f"{LAYOUT.commit_log}/{second}: the file is missing"
+    assert missing == f"{path}, {LAYOUT.commit_log}/{third} follows"
+    assert "leads to no record" in leads
+    whole = records_of(read_all(disk, f"{LAYOUT.commit_log}/{first}"))
+    assert found.delayed[0].messages == len(whole)
+    for name in names:
+        if name != second:
+            disk.unlink(f"{LAYOUT.commit_log}/{name}")
+    found = found_in(disk, cursors())
+    assert found.delayed[0].messages == 0
+    assert found.problems == (
+        f"{LAYOUT.commit_log}: there are no log files, so nothing of queues is shown",
+    )
+
+
+def test_many_decided_messages_take_a_bit_each() -> None:
+    tracemalloc.start()
+    try:
+        decided = Decided(5, 5 + 8_000_000)
+        for first in range(0, 8_000_000, 100_000):
+            decided.add(range(first, first + 100_000, 2))
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+    assert [number for number in range(12) if number in decided] == [6, 8, 10]
+    for number in (-1, 4, 8_000_005, 8_000_006, 1 << 62):
+        assert number not in decided
 
 
 async def test_what_lies_behind_the_limit_does_not_count(autojump_clock: Any) -> None:

@@ -16,7 +16,7 @@ Each unit is shown only if it leads to its record. Units that are not derived ye
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from typing import Final
@@ -38,7 +38,7 @@ from actors.storage.derived.record_proof import EXTENDED_BELOW, UNITS_PER_STEP, 
 from actors.storage.files.stepping import Step, Work
 from actors.storage.log.log_reader import LogReader
 from actors.storage.tools.commitlog.check_queues import usual_file_bytes
-from actors.storage.tools.stores import GroupStore, log_bases
+from actors.storage.tools.stores import GroupStore, log_bases, odd_files
 from wire.broker.metadata import ConsumerOffsets, DelayOffsets
 from wire.files.commit_log import Record, decode_record, queue_tags_code
 from wire.files.consume_queue import UNIT_BYTES, decode_units, is_filler
@@ -186,7 +186,12 @@ def find_pending(
         min_bytes=bases[0] if bases else 0,
         limit_bytes=end if limit is None else min(limit, end),
     )
-    reading = _Reading(disk=disk, store=store, cursors=cursors, queues=queues, proof=proof)
+    problems = odd_files(disk, store, bases)
+    if not bases and any(True for _ in list_queues(disk, layout.consume_queue)):
+        problems = [f"{layout.commit_log}: there are no log files, so nothing of queues is shown"]
+    reading = _Reading(
+        disk=disk, store=store, cursors=cursors, queues=queues, proof=proof, problems=problems
+    )
     delayed: list[DelayLevel] = []
     half: list[HalfQueue] = []
     with closing(log), closing(queues):
@@ -213,7 +218,7 @@ class _Reading:
     cursors: Cursors
     queues: QueueReader
     proof: RecordProof
-    problems: list[str] = attrs.field(factory=list)
+    problems: list[str]
 
     def level(self, key: QueueKey) -> Work[DelayLevel]:
         level = key[1] + 1
@@ -239,7 +244,7 @@ class _Reading:
     def half_queue(self, key: QueueKey) -> Work[HalfQueue]:
         cursor = self.cursors.half.get(key[1])
         first, end = self._range(key, cursor)
-        decided = yield from self._decided((OP_TOPIC, key[1]))
+        decided = yield from self._decided((OP_TOPIC, key[1]), first, end)
         undecided, found = 0, list[HalfMessage]()
         for number, unit in self._units(key, first, end):
             if (number - first) % UNITS_PER_STEP == 0:
@@ -257,16 +262,16 @@ class _Reading:
             messages=tuple(found),
         )
 
-    def _decided(self, key: QueueKey) -> Work[set[int]]:
-        """Return the queue offsets of the half messages that op messages name."""
-        decided = set[int]()
+    def _decided(self, key: QueueKey, half_first: int, half_end: int) -> Work[Decided]:
+        """Return which half messages op messages name, of those between two queue offsets."""
+        decided = Decided(half_first, half_end)
         first, end = self._range(key, self.cursors.op.get(key[1]))
         for number, unit in self._units(key, first, end):
             if (number - first) % UNITS_PER_STEP == 0:
                 yield self._step(key, number - first, end - first)
             record = self._record(unit)
             if record.properties_map.get(TAGS) == DECIDED_TAG:
-                decided |= decided_by(record.body)
+                decided.add(decided_by(record.body))
         return decided
 
     def _range(self, key: QueueKey, cursor: int | None) -> tuple[int, int]:
@@ -316,6 +321,27 @@ class _Reading:
     def _step(self, key: QueueKey, done: int, total: int) -> Step:
         what = f"{self.store.name}: {key[0]}/{key[1]}"
         return Step(what, done * UNIT_BYTES, total * UNIT_BYTES)
+
+
+class Decided:
+    """Which half messages of a queue are decided, of those between two queue offsets.
+
+    It has a bit for each, as a broker's op messages can name many millions.
+    """
+
+    def __init__(self, first: int, end: int) -> None:
+        self._first, self._count = first, max(0, end - first)
+        self._bits = bytearray(self._count // 8 + 1)
+
+    def add(self, numbers: Iterable[int]) -> None:
+        """Note queue offsets, which may be any."""
+        for number in numbers:
+            if 0 <= (at := number - self._first) < self._count:
+                self._bits[at // 8] |= 1 << at % 8
+
+    def __contains__(self, number: int) -> bool:
+        at = number - self._first
+        return 0 <= at < self._count and bool(self._bits[at // 8] >> at % 8 & 1)
 
 
 def decided_by(body: bytes) -> set[int]:
