@@ -12,7 +12,8 @@ round of questions the broker at the port is asked
 
 A broker with another answer is not the master, and is asked for nothing more. If there is no record
 yet, if the broker does not show records, or if it has deleted the file with that one, the copy has
-to reach the end of the broker's log within the same run. Ports and addresses are not compared, as they can be forwarded.
+to reach the end of the broker's log within the same run. Ports and addresses are not compared, as
+they can be forwarded.
 
 Upstream: apache/rocketmq, broker/.../processor/AdminBrokerProcessor.java and
 QueryMessageProcessor.java (viewMessageById), 5.3.3; broker.md 4.8 and 6.2. There is no such check.
