@@ -140,6 +140,31 @@ def cut(history: History, end_bytes: int) -> History:
     return line(history, end_bytes) if end_bytes else ()
 
 
+def follow(own: History, other: History, end_bytes: int) -> History:
+    """The history of a log that is the beginning of another one, and follows it from its end on.
+
+    Args:
+        own, end_bytes: of the log, which was cut where `compare` found that the two part.
+        other: of the other one; its epochs that begin above the end of the log hold none of its
+            bytes yet, and come later.
+
+    Of epochs without bytes the other's count, so that the next byte is of the right one.
+    """
+    held = trim(own, end_bytes) if end_bytes else ()
+    common = next((epoch for epoch in reversed(held) if epoch in other), None)
+    assert common is not None or not held  # FollowsItsOwnLog
+    older = held[: held.index(common)] if common is not None else ()
+    later = other[other.index(common) :] if common is not None else other
+    return (*older, *(epoch for epoch in later if epoch.start_bytes <= end_bytes))
+
+
+def expire(history: History, min_bytes: int) -> History:
+    """The history of a log whose bytes below an offset were deleted; the newest epoch stays."""
+    ends = [epoch.start_bytes for epoch in history[1:]]
+    gone = sum(end <= min_bytes for end in ends)
+    return history[gone:]
+
+
 def prune(history: History) -> History:
     """The newest EPOCHS_MAX epochs, of a history that may be longer.
 

@@ -243,13 +243,15 @@ _AUTOSWITCH_LATER: dict[int, str] = {
     4: "when it is sent",
     7: "what a slave makes of it",
     8: "a slave's side",
-    12: "the fall back to .bak, which is the reader's",
+    14: "the confirm offset, and when it is cut",
+    18: "the elections themselves",
+    21: "who deletes the files",
     28: "the role change itself",
     42: "the replica's own steps",
     46: "mqadmin against ours",
 }
 _AUTOSWITCH_COMING: dict[int, str] = dict.fromkeys(
-    (10, *range(14, 28), *range(29, 37), 41, 44, 47),
+    (10, 16, 17, *range(22, 28), *range(29, 37), 41, 44, 47),
     "the wire and a controller's decisions are there, no actor uses them yet",
 )
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import attrs
+import pytest
 
 from actors.errors import TriologError
 from actors.runtime import (
@@ -18,6 +19,7 @@ from actors.runtime import (
     Strategy,
     SupervisorSpec,
 )
+from actors.sim.disk import SimDisk, SimFile
 from actors.sim.disk.fence import FencedDisk
 
 
@@ -82,3 +84,26 @@ def dying() -> Iterator[None]:
         others = [e for e in leaves(group) if not isinstance(e, OSError | TriologError | ActorDown)]
         if others:
             raise
+
+
+class Died(Exception):
+    """The process of a test."""
+
+
+def die_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Let every operation that changes the disk raise once `steps` of them were done."""
+    left = [steps]
+    for kind, names in (
+        (SimFile, ("pwrite", "resize", "sync")),
+        (SimDisk, ("unlink", "rmtree", "mkdir", "rename", "sync_dir")),
+    ):
+        for name in names:
+            real = getattr(kind, name)
+
+            def counted(*args: Any, real: Any = real) -> Any:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise Died
+                return real(*args)
+
+            monkeypatch.setattr(kind, name, counted)

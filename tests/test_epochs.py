@@ -21,6 +21,8 @@ from actors.epochs import (
     begin,
     compare,
     cut,
+    expire,
+    follow,
     prune,
     trim,
 )
@@ -157,6 +159,25 @@ def test_a_slave_below_what_is_kept_goes_on() -> None:
     assert compare(prune(history), 500, history, 10**6) == Comparison(Kind.FITS, 500)
     assert compare(cut(history, 500), 500, history, 10**6) == Comparison(Kind.FITS, 500)
     assert compare(cut(history, 500), 500, (), 10**6) == Comparison(Kind.UNRELATED, 0)
+
+
+def test_a_follower_has_the_other_s_epochs_as_far_as_its_bytes_reach() -> None:
+    assert follow((), (A, B, C), 0) == (A,)
+    assert follow((A,), (A, B, C), 99) == (A,)
+    assert follow((A,), (A, B, C), 100) == (A, B)
+    assert follow((A, B, C2), (A, B, C), 120) == (A, B)
+    assert follow((A, B), (A, B, C), 150) == (A, B, C)
+    assert follow((A, B), (B, C), 150) == (A, B, C)  # the other has deleted its first file
+    assert follow((A, B), (A, C2), 100) == (A,)  # nothing was written in B, so its entry goes
+    with pytest.raises(AssertionError):
+        follow((A,), (C,), 200)
+
+
+def test_epochs_of_deleted_files_leave_but_never_the_last_one() -> None:
+    assert expire((A, B, C), 99) == (A, B, C)
+    assert expire((A, B, C), 100) == (B, C)
+    assert expire((A, B, C), 9999) == (C,)
+    assert expire((), 100) == ()
 
 
 def test_a_cut_log() -> None:

@@ -12,6 +12,8 @@ from typing import ClassVar
 
 import attrs
 
+from wire.files import epoch_file
+
 
 @attrs.frozen
 class LogLayout:
@@ -90,7 +92,22 @@ class StoreLayout(LogLayout):
         """While a store runs. Between its runs it is `abort.spare`, which is ours."""
         return f"{self.root}/abort"
 
+    @property
+    def epochs(self) -> str:
+        """The epoch file of auto-switch HA."""
+        return f"{self.root}/{epoch_file.FILE_NAME}"
+
+    @property
+    def epochs_before(self) -> str:
+        """What Java's epoch file was before it was written last."""
+        return f"{self.root}/{epoch_file.BACKUP_NAME}"
+
     # ---- ours ----
+
+    @property
+    def newest_epoch(self) -> str:
+        """Side file: the newest epoch that the epoch file has. See `epoch_store`."""
+        return f"{self.root}/newest_epoch"
 
     @property
     def dispatched(self) -> str:

@@ -9,13 +9,13 @@ import pytest
 import trio
 from storage_kit import finish, record
 from store_kit import ROOT, Kit, local_reply, running, sim_disk, small_group
-from store_tree import dying, leaves
+from store_tree import Died, die_after, dying, leaves
 
 from actors.errors import CorruptLog, TriologError
 from actors.events import store as events
 from actors.log_types import Message
 from actors.runtime import ActorDown
-from actors.sim.disk import SimDisk, SimFile
+from actors.sim.disk import SimDisk
 from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.opening import OpenedStore, open_store
 from actors.storage.files.side_file import SideFile
@@ -216,29 +216,6 @@ async def test_an_append_written_but_never_synced_may_be_gone(autojump_clock: An
             kit.power_loss()
     async with running(disk) as kit:
         assert (await kit.range()).written_bytes >= first.next_bytes
-
-
-class Died(Exception):
-    """The process of the test below."""
-
-
-def die_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    """Let every operation that changes the disk raise once `steps` of them were done."""
-    left = [steps]
-    for kind, names in (
-        (SimFile, ("pwrite", "resize", "sync")),
-        (SimDisk, ("unlink", "rmtree", "mkdir", "rename", "sync_dir")),
-    ):
-        for name in names:
-            real = getattr(kind, name)
-
-            def counted(*args: Any, real: Any = real) -> Any:
-                left[0] -= 1
-                if left[0] < 0:
-                    raise Died
-                return real(*args)
-
-            monkeypatch.setattr(kind, name, counted)
 
 
 @pytest.mark.parametrize(("after_s", "sure"), [(1.0, 1), (6.0, 2)])

@@ -35,7 +35,7 @@ from wire.files.properties import (
     tags_code,
 )
 from wire.files.record_encoder import BLANK_BYTES, RecordEncoder, encode_blank, fits_in_segment
-from wire.files.record_scan import RecordHead, scan, scan_heads
+from wire.files.record_scan import RecordHead, begins_record, scan, scan_heads
 from wire.files.scanned import Scanned, Stop
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "RecordHead",
     "Scanned",
     "Stop",
+    "begins_record",
     "decode_checkpoint",
     "decode_message_id",
     "decode_properties",

@@ -192,6 +192,24 @@ def walk(buf: Buffer, *, physical_offset: int, size_max: int = RECORD_BYTES_MAX)
     return _why(buf, pos, limit, physical_offset, False, False, size_max)
 
 
+def begins_record(head: bytes, offset: int) -> bool:
+    """Return whether a record or a BLANK may begin here, by its first 36 bytes or all there are.
+
+    Only size, magic and the record's own offset are looked at. A BLANK has no offset.
+
+    Args:
+        offset: the physical offset of the first byte.
+    """
+    if len(head) >= _WALK.size:
+        size, magic, physical = _WALK.unpack_from(head)
+        if magic in (MAGIC_V1, MAGIC_V2) and physical == offset and size >= RECORD_BYTES_MIN:
+            return True
+    if len(head) < _SIZE_MAGIC.size:
+        return False
+    size, magic = _SIZE_MAGIC.unpack_from(head)
+    return bool(magic == BLANK_MAGIC and size >= BLANK_BYTES)
+
+
 def scan_heads(
     buf: Buffer,
     start: int = 0,
