@@ -7,8 +7,7 @@ by `Terms`, and what only one mode has stands in `details`, as JSON.
 Positions are ends: up to there the log has it. In a log that counts bytes that is an offset; in one
 that counts entries it is the index after the last entry, and people are shown that entry's.
 
-Keys that are not known are skipped, so that a field can be added. What a node of an older version
-says, which had one form for each mode, is read by `_classic_of_old` and `_ledger_of_old`.
+Keys that are not known are skipped, so that a field can be added.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import attrs
 import msgspec
 
 from actors.config.kind import Terms
-from actors.config.kinds import KINDS
 from actors.errors import TriologError
 from actors.readable import readable_values
 
@@ -199,105 +197,11 @@ def group_status(answer: Mapping[str, Any], group: str) -> GroupStatus | None:
 def _decoded(answer: Mapping[str, Any], group: str, said: Any) -> GroupStatus:
     said = readable_values(said)
     try:
-        if isinstance(said, Mapping) and "terms" not in said:
-            return _ledger_of_old(said) if "term" in said else _classic_of_old(said)
         return msgspec.convert(said, GroupStatus)
-    except (msgspec.ValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except msgspec.ValidationError as error:
         raise _unreadable(answer, group, str(error)) from None
 
 
 def _unreadable(answer: Mapping[str, Any], group: str, why: str) -> TriologError:
     what = readable_values(f"{answer.get('node', 'a node')}'s status of {group}: {why}")
     return TriologError(f"cannot read {what}")
-
-
-def _classic_of_old(said: Mapping[str, Any]) -> GroupStatus:
-    state, reason = str(said.get("part", "")), str(said.get("reason", ""))
-    client = said.get("client")
-    usual = state in ("", "open", "following", "connecting") and not reason
-    leads = said.get("role") == "master"
-    slaves = tuple(map(_slave_of_old, said.get("slaves", ())))
-    return GroupStatus(
-        mode="classic",
-        terms=KINDS["classic"].terms,
-        role=str(said.get("role", "")),
-        leads=leads,
-        leader=str(said.get("master") or ""),
-        epoch=int(said.get("promotion", 0)),
-        is_open=leads and state == "open",
-        state=state,
-        reason=reason,
-        first=int(said.get("min_bytes", 0)),
-        written=int(said.get("written_bytes", 0)),
-        synced=int(said.get("synced_bytes", 0)),
-        acknowledged=int(said.get("acknowledged_bytes", 0)),
-        copies=int(said.get("copies", 1)),
-        durability=str(said.get("durability", "")),
-        body_bytes_max=said.get("body_bytes_max"),
-        peers=slaves,
-        link=None if client is None else _link_of_old(client),
-        scrub=None if said.get("scrub") is None else Scrub(**said["scrub"]),
-        diverged=state == "diverged" or bool((client or {}).get("diverged")),
-        counts=said.get("counts") or {},
-        troubles=() if usual else (f"{state}: {reason}",),
-    )
-
-
-def _slave_of_old(said: Mapping[str, Any]) -> Peer:
-    end = said.get("ack_bytes")
-    return Peer(
-        node=str(said["node"]),
-        state=str(said.get("state", "")).lower(),
-        is_well=end is not None,
-        reason=str(said.get("last_error", "")) if end is None else "",
-        end=end,
-        lag=said.get("lag_bytes"),
-        has_copy=end is not None and bool(said.get("counts", True)),
-        awaited=end is not None,
-        bytes_per_s=int(said.get("bytes_per_s") or 0),
-    )
-
-
-def _link_of_old(said: Mapping[str, Any]) -> Link:
-    state = str(said.get("state", "")).lower()
-    return Link(state=state, is_up=state == "transfer", error=str(said.get("last_error", "")))
-
-
-def _ledger_of_old(said: Mapping[str, Any]) -> GroupStatus:
-    """Whether a majority answers a candidate is not worked out here: a newer node says it."""
-    committed = int(said.get("committed_index", -1)) + 1
-    refusal = said.get("refusal")
-    troubles = (said.get("unsaved_vote"), refusal and f"takes no entries: {refusal}")
-    return GroupStatus(
-        mode="dledger",
-        terms=KINDS["dledger"].terms,
-        role=str(said.get("role", "")),
-        leads=said.get("role") == "leader",
-        leader=str(said.get("leader") or ""),
-        epoch=int(said.get("term", -1)),
-        is_open=bool(said.get("open", False)),
-        first=int(said.get("begin_index", -1)),
-        written=int(said.get("written_index", -1)) + 1,
-        synced=int(said.get("synced_index", -1)) + 1,
-        acknowledged=committed,
-        copies=len(said.get("members", ())) // 2 + 1,
-        durability=str(said.get("durability", "")),
-        body_bytes_max=said.get("body_bytes_max"),
-        takes_empty=bool(said.get("takes_empty", True)),
-        peers=tuple(_peer_of_old(peer, committed) for peer in said.get("peers", ())),
-        counts=said.get("counts") or {},
-        troubles=tuple(str(each) for each in (*troubles, said.get("joining")) if each),
-    )
-
-
-def _peer_of_old(said: Mapping[str, Any], committed: int) -> Peer:
-    matched, lag, state = int(said["matched_index"]), said.get("lag"), str(said.get("state", ""))
-    return Peer(
-        node=str(said["node"]),
-        state=state,
-        is_well=state in ("", "appending"),
-        reason=str(said.get("reason", "")),
-        end=matched + 1 if matched >= 0 or lag is not None else None,
-        lag=lag,
-        has_copy=matched + 1 >= committed,
-    )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import attrs
 
+from actors.config.kinds import KINDS
 from actors.epochs import Epoch
+from actors.group_status import GroupStatus
 from actors.ha.core.promotion import Wish
 from actors.log_types import GroupState
 
@@ -20,6 +23,25 @@ WISH = Wish(
     synced=True,
 )
 """A promotion of the furthest of n0, n1 and n2."""
+
+
+def status_of(**changes: Any) -> dict[str, Any]:
+    """What a node's status has of a group: it is the open master of an empty one, but for this."""
+    own = GroupStatus(
+        mode="classic",
+        terms=KINDS["classic"].terms,
+        role="master",
+        leads=True,
+        leader="n0",
+        epoch=0,
+        is_open=True,
+        first=0,
+        written=0,
+        synced=0,
+        acknowledged=0,
+    )
+    found: dict[str, Any] = json.loads(json.dumps(attrs.evolve(own, **changes).plain()))
+    return found
 
 
 def slave(node: str, end: int = 0, **changes: Any) -> GroupState:

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import trio
+from group_states import status_of
 from proof_kit import SECRET, credentials
 
 from actors.api import frame_socket
@@ -79,7 +80,7 @@ STATE = GroupState(
 
 STATUS: dict[str, Any] = {
     "node": "n0",
-    "groups": {"orders": {"role": "master", "master": "n0", "promotion": 2}},
+    "groups": {"orders": status_of(epoch=2)},
 }
 
 

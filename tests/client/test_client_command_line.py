@@ -17,6 +17,7 @@ import attrs
 import pytest
 import trio
 from api_kit import STATUS, MemoryNode
+from group_states import status_of
 
 from actors.api.accept_socket import UnixEndpoint
 from actors.api.limits import ApiLimits
@@ -386,9 +387,8 @@ class Ledger(MemoryNode):
 
     async def status(self) -> dict[str, object]:
         await trio.lowlevel.checkpoint()
-        rules = {"term": 1, "takes_empty": False, "body_bytes_max": 100}
-        leads = {"role": "leader", "leader": "n0"}
-        return {"groups": {"orders": leads | rules}}
+        own = status_of(role="leader", epoch=1, takes_empty=False, body_bytes_max=100)
+        return {"groups": {"orders": own}}
 
 
 async def test_empty_lines_are_passed_over_where_a_group_takes_none(tmp_path: Path) -> None:

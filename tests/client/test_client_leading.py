@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import permutations
 from typing import Any
 
-import attrs
 import pytest
+from group_states import status_of
 
 from actors.client.leading import NamedLeader, leader_named_by, newest
-from actors.config.kind import Terms
-from actors.group_status import GroupStatus
 
 OLD = NamedLeader(leader="n0", epoch=3, is_open=True)
 NEW = NamedLeader(leader="n1", epoch=4)
@@ -30,22 +29,7 @@ def test_the_newest_epoch_counts_then_who_answers_then_who_takes_appends() -> No
     assert newest([]) is None
 
 
-def said(**changes: Any) -> dict[str, Any]:
-    own = GroupStatus(
-        mode="third",
-        terms=Terms(),
-        role="follower",
-        leads=False,
-        leader="",
-        epoch=5,
-        is_open=False,
-        first=0,
-        written=0,
-        synced=0,
-        acknowledged=0,
-    )
-    return attrs.evolve(own, **changes).plain()
-
+said = partial(status_of, leads=False, leader="", epoch=5, is_open=False)
 
 SAID: dict[str, tuple[dict[str, Any], NamedLeader]] = {
     "leads": (
@@ -57,24 +41,6 @@ SAID: dict[str, tuple[dict[str, Any], NamedLeader]] = {
     "is in trouble": (
         said(troubles=("no room", "is new")),
         NamedLeader(leader="", epoch=5, lacks="no room; is new"),
-    ),
-    "is an older member": (
-        {
-            "mode": "dledger",
-            "role": "candidate",
-            "term": 5,
-            "refusal": "no room",
-            "joining": "is new",
-        },
-        NamedLeader(leader="", epoch=5, lacks="takes no entries: no room; is new"),
-    ),
-    "is an older slave": (
-        {"role": "slave", "master": "n1", "promotion": 2},
-        NamedLeader(leader="n1", epoch=2),
-    ),
-    "is an older slave that has heard nothing": (
-        {"role": "slave", "master": None, "promotion": 0},
-        NamedLeader(leader="", epoch=0),
     ),
 }
 

@@ -10,6 +10,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from group_states import status_of
 
 from actors.api.handle import NodeIdentity
 from actors.client.connection import CONNECT_TIMEOUT_S
@@ -81,8 +82,11 @@ class Says:
             raise ConnectionError(f"lost {self.node}")
         word = self.said[self.node]
         assert word is not None
-        lacks = {} if word[0] else {"unsaved_vote": "disk full"}
-        return {"groups": {"a": {"leader": word[0], "term": word[1], **lacks}}}
+        lacks = () if word[0] else ("disk full",)
+        own = status_of(
+            leads=False, is_open=False, leader=word[0] or "", epoch=word[1], troubles=lacks
+        )
+        return {"groups": {"a": own}}
 
 
 NAMED: dict[str, tuple[dict[str, str | None], list[str], str]] = {

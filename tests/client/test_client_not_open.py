@@ -8,30 +8,33 @@ from typing import Any
 import attrs
 import pytest
 from api_kit import MemoryNode
+from group_states import status_of
 from test_client_command_line import served_at
 
 from actors.client import reading
 from actors.group_status import group_status
 from actors.log_types import Batch
 
+SLAVE = {"role": "slave", "leads": False, "is_open": False}
+
 
 @pytest.mark.parametrize(
     ("own", "acknowledged", "said"),
     [
-        ({"role": "master", "part": "open"}, 0, ""),
-        ({"role": "master", "part": "asking", "reason": "has not heard n1"}, 0, "has not heard n1"),
-        ({"role": "master", "part": "fenced", "reason": "n1 has more"}, 100, "fenced: n1 has more"),
-        ({"role": "slave", "part": "following"}, 0, ""),
-        ({"role": "slave", "part": "connecting"}, 100, ""),
-        ({"role": "slave", "part": "connecting"}, 0, "connecting"),
-        ({"mode": "dledger", "role": "candidate", "term": 1}, 0, ""),
+        ({"state": "open"}, 0, ""),
+        ({"is_open": False, "state": "asking", "reason": "unheard n1"}, 0, "asking: unheard n1"),
+        ({"is_open": False, "state": "fenced", "reason": "n1 has more"}, 100, "fenced: n1 has"),
+        ({**SLAVE, "state": "following"}, 0, ""),
+        ({**SLAVE, "state": "connecting"}, 100, ""),
+        ({**SLAVE, "state": "connecting"}, 0, "connecting"),
+        ({**SLAVE, "role": "candidate"}, 0, ""),
     ],
 )
 def test_a_group_that_is_not_open_is_reported(
     own: dict[str, Any], acknowledged: int, said: str
 ) -> None:
     last = Batch(records=(), next=0, acknowledged=acknowledged, end=100, lag_bytes=0)
-    node = group_status({"groups": {"orders": {"mode": "classic", "reason": "", **own}}}, "orders")
+    node = group_status({"groups": {"orders": status_of(**own)}}, "orders")
     assert node is not None
     found = reading.why_not_open(node, last)
     assert said in found
@@ -43,7 +46,7 @@ class ClosedNode(MemoryNode):
     """A master that has not heard its members yet, and shows nothing."""
 
     async def status(self) -> dict[str, Any]:
-        own = {"mode": "classic", "role": "master", "part": "asking", "reason": "has not heard n1"}
+        own = status_of(is_open=False, state="asking", reason="has not heard n1")
         return {**await super().status(), "groups": {"orders": own}}
 
 

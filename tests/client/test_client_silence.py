@@ -11,6 +11,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from group_states import status_of
 
 from actors.api.handle import NodeIdentity
 from actors.client.requests import SILENT_S
@@ -53,7 +54,8 @@ class Says:
         if word is None:
             await trio.sleep_forever()
         assert word is not None
-        return {"groups": {"a": {"leader": word[0], "term": word[1]}}}
+        own = status_of(leads=False, is_open=False, leader=word[0] or "", epoch=word[1])
+        return {"groups": {"a": own}}
 
 
 @attrs.define

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from group_states import status_of
 
 from actors.cluster import feed as feed_module
 from actors.cluster.feed import Feed
@@ -76,7 +77,7 @@ class FakeApi:
 
     async def status(self) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
-        return {"groups": {"g": {"role": "master"}}}
+        return {"groups": {"g": status_of()}}
 
     async def submit(
         self,

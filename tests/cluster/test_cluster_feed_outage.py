@@ -9,10 +9,12 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from group_states import status_of
 
 from actors.cluster import feed as feed_module
 from actors.cluster.feed import Feed
 from actors.errors import NodeStopped, ReplicationTimeout
+from actors.group_status import Peer
 from actors.log import AppendOutcome
 from actors.log_types import Chain, NewRecord, Receipt
 
@@ -69,14 +71,15 @@ class Master:
     async def status(self) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
         self.looks += 1
-        slave = {"node": "n1", "ack_bytes": len(self.stored) if self.slave else None}
-        group = {
-            "role": self.role,
-            "copies": 2,
-            "written_bytes": len(self.stored),
-            "acknowledged_bytes": self.acknowledged,
-            "slaves": [slave],
-        }
+        slave = Peer(node="n1", is_well=self.slave, has_copy=self.slave, awaited=self.slave)
+        group = status_of(
+            role=self.role,
+            leads=self.role == "master",
+            copies=2,
+            written=len(self.stored),
+            acknowledged=self.acknowledged,
+            peers=(slave,),
+        )
         return {"groups": {"g": group}}
 
     async def submit(

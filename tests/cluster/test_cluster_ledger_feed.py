@@ -10,6 +10,7 @@ import pytest
 import trio
 from cluster_kit import make_cluster
 from ledger_samples import follower, leader
+from status_samples import said
 from test_cluster_feed import FakeApi, Record
 from test_cluster_master_finder import Cluster, feeding, lines
 
@@ -38,7 +39,8 @@ class Members(Cluster):
         names = {"leader": self.now, "term": self.promotion, "members": ["n0", "n1"]}
         peers = [{"node": "n1", "matched_index": 900}]
         found = leader(**names, committed_index=900, peers=peers)
-        return {"groups": {"g": found if name == self.now else follower(**names)}}
+        own = said(found if name == self.now else follower(**names))
+        return {"groups": {"g": own.plain()}}
 
 
 async def test_the_feed_goes_on_with_the_next_leader(autojump_clock: trio.abc.Clock) -> None:

@@ -10,6 +10,7 @@ import attrs
 import pytest
 import trio
 from cluster_samples import master, node, slave_group
+from group_states import status_of
 from status_samples import said
 from test_cluster_feed import FakeApi, Record, lines
 
@@ -134,8 +135,15 @@ class Cluster:
             yield Seen(self, name, api)
 
     def status(self, name: str) -> dict[str, Any]:
-        role = "master" if name == self.now else "slave"
-        found = {"role": role, "master": self.now, "promotion": self.promotion, "part": self.part}
+        leads = name == self.now
+        found = status_of(
+            role="master" if leads else "slave",
+            leads=leads,
+            leader=self.now,
+            epoch=self.promotion,
+            is_open=leads and self.part == "open",
+            state=self.part,
+        )
         return {"groups": {"g": found}}
 
 

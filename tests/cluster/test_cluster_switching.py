@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from group_states import status_of
 
 from actors.api.failures import RequestRefused
 from actors.client.slot_retries import NoSlot
@@ -100,7 +101,8 @@ class Api:
     async def status(self) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
         parts = self.nodes.parts
-        return {"groups": {"orders": parts.pop(0) if len(parts) > 1 else parts[0]}}
+        part = parts.pop(0) if len(parts) > 1 else parts[0]
+        return {"groups": {"orders": status_of(role="slave", leads=False, **part)}}
 
 
 def test_words() -> None:
@@ -285,7 +287,7 @@ async def test_resync(autojump_clock: trio.abc.Clock) -> None:
 
     async def text(part: str = "following", reason: str = "", **changes: Any) -> tuple[str, int]:
         nodes.resynced = RESYNCED | changes
-        nodes.parts = [{"part": "connecting"}, {"part": part, "reason": reason}]
+        nodes.parts = [{"state": "connecting"}, {"state": part, "reason": reason}]
         answer = await switching.resync(CONFIG, "n0", ("orders",), nodes.connect, as_json=False)
         return answer.text, answer.exit_code
 
@@ -302,7 +304,7 @@ async def test_resync(autojump_clock: trio.abc.Clock) -> None:
         "orders: n0 begins anew: all of its 100 bytes are kept in aside/; connecting (why)",
         1,
     )
-    nodes.resynced, nodes.parts = RESYNCED, [{"part": "following"}]
+    nodes.resynced, nodes.parts = RESYNCED, [{"state": "following"}]
     answer = await switching.resync(CONFIG, "n0", ("orders",), nodes.connect, as_json=True)
     assert json.loads(answer.text) == [RESYNCED | {"state": "following", "reason": ""}]
     with pytest.raises(ConfigError, match="expected node n0 to run, found nobody there"):

@@ -13,6 +13,7 @@ import attrs
 import pytest
 import trio
 from cluster_kit import make_cluster
+from group_states import status_of
 
 from actors.api.failures import RequestRefused
 from actors.cluster import links, transferring
@@ -80,8 +81,14 @@ class Api:
 
     async def status(self) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
-        own = {"mode": "dledger", "leader": self.nodes.leader or "", "term": self.nodes.term}
-        return {"groups": {"ledger": own | {"joining": self.nodes.joining}}}
+        own = status_of(
+            leads=False,
+            is_open=False,
+            leader=self.nodes.leader or "",
+            epoch=self.nodes.term,
+            troubles=tuple(filter(None, [self.nodes.joining])),
+        )
+        return {"groups": {"ledger": own}}
 
     async def transfer_leader(self, group: str, node: str | None) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
