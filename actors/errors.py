@@ -8,11 +8,22 @@ Upstream's status names (PutMessageStatus) stay visible in `status`.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeVar
 
 NO_ROOM_CODES: Final = (errno.ENOSPC, errno.EDQUOT)
 """What an OSError says where a disk, or a user's share of it, has no room for more."""
+
+E = TypeVar("E", bound=BaseException)
+
+
+def leaves(group: BaseExceptionGroup[E]) -> Iterator[E]:
+    """Yield the errors inside a group and its inner groups."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from leaves(error)
+        else:
+            yield error
 
 
 class TriologError(Exception):

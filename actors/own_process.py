@@ -21,8 +21,9 @@ import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 INTERRUPTED: Final = 130
 """What a shell gives a program that Ctrl-C ended before it could stop in order."""
@@ -142,6 +143,19 @@ def quiet_imports() -> Iterator[None]:
 
 def _leave(number: int, frame: FrameType | None) -> None:
     os._exit(128 + number)
+
+
+def run_room(module: str, *arguments: Any) -> int:
+    """Import the command line of a room and run it; returns the exit code.
+
+    Args:
+        module: the module with `run_command_line`.
+        arguments: the arguments of that function; none: those of this process, which then does
+            nothing else.
+    """
+    with quiet_imports():
+        room = import_module(module)
+    return int(room.run_command_line(*arguments))
 
 
 DESCRIPTORS_MAX: Final = 1 << 20

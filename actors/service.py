@@ -11,7 +11,6 @@ sent what they lack, then the tree stops, the listener first and the event log l
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from types import TracebackType
@@ -32,7 +31,7 @@ from actors.control.member_session import MemberAddress
 from actors.env import Env
 from actors.env.protocols import EventSink as TakesEvents
 from actors.env.real import real_env
-from actors.errors import NO_ROOM_CODES, ConfigError, NoRoomToStart, TriologError
+from actors.errors import NO_ROOM_CODES, ConfigError, NoRoomToStart, TriologError, leaves
 from actors.events.node import ORDERED, GroupConfigured, NodeStarted
 from actors.events.runtime import ActorCrashed, ActorStarted
 from actors.events.sink import EventSink
@@ -374,23 +373,14 @@ def why_not_started(group: BaseExceptionGroup[BaseException]) -> BaseException:
     Returns: one ConfigError if all errors are; the error itself if there is only one and it is of
         `actors.errors`; else the whole group.
     """
-    leaves = list(_leaves(group))
-    if all(isinstance(leaf, ConfigError) for leaf in leaves):
-        problems = [
-            line for leaf in leaves if isinstance(leaf, ConfigError) for line in leaf.problems
-        ]
+    found = list(leaves(group))
+    mistakes = [error for error in found if isinstance(error, ConfigError)]
+    if mistakes == found:
+        problems = [line for error in mistakes for line in error.problems]
         return ConfigError(tuple(dict.fromkeys(problems)))
-    if len(leaves) == 1 and isinstance(leaves[0], TriologError):
-        return leaves[0]
+    if len(found) == 1 and isinstance(found[0], TriologError):
+        return found[0]
     return group
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
 
 
 def configured(group: Group) -> GroupConfigured:

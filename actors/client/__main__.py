@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from functools import partial
 
-from actors.own_process import quiet_imports, reset_inherited
+from actors.own_process import reset_inherited, run_room
 
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
-    with quiet_imports():
-        from actors.client.command_line import run_command_line
-    return run_command_line(argv)
-
+main = partial(run_room, "actors.client.command_line")
 
 if __name__ == "__main__":
     reset_inherited()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from types import TracebackType
@@ -37,7 +37,7 @@ from actors.config.command_line import (
     width_of,
     with_output,
 )
-from actors.errors import ConfigError, TriologError
+from actors.errors import ConfigError, TriologError, leaves
 from actors.group_status import group_status
 from actors.log import Log
 from actors.own_process import INTERRUPTED, as_typed, naming
@@ -109,17 +109,9 @@ def _main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BaseExceptionGroup as group:
-        return _explain(tuple(_leaves(group)))
+        return _explain(tuple(leaves(group)))
     except (TriologError, OSError) as error:
         return _explain((error,))
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
 
 
 def _explain(errors: tuple[BaseException, ...]) -> int:

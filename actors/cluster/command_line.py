@@ -94,7 +94,7 @@ def ended_how(config: ClusterConfig, node: str) -> str:
     return f"ended itself: {words if kind.isidentifier() and words else stop.reason}"
 
 
-def run_command_line(argv: Sequence[str] | None, command: str = "") -> int:
+def run_command_line(argv: Sequence[str] | None = None, command: str = "") -> int:
     """Run the command line; returns the exit code.
 
     Args:

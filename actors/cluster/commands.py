@@ -12,7 +12,7 @@ import trio
 
 from actors.client.slot_retries import NoSlot, pauses_of
 from actors.cluster.differences import differences
-from actors.cluster.explain import EXIT_FAILED, EXIT_OK, flat
+from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.headlines import headlines
 from actors.cluster.links import LOST, Connect, NodeApi
 from actors.cluster.starts import STARTING
@@ -20,7 +20,7 @@ from actors.cluster.terminal import node_lines
 from actors.cluster.view import ClusterView, NodeView, node_view
 from actors.config import ClusterConfig
 from actors.env.protocols import process_text
-from actors.errors import ConfigError
+from actors.errors import ConfigError, leaves
 from actors.group_status import group_statuses
 from actors.readable import readable_values
 
@@ -82,7 +82,7 @@ async def _each(
                     found[node] = await ask(node, api)
                     asking.deadline = min(asking.deadline, trio.current_time() + rest_s)
             except* LOST as group:
-                found[node] = flat(group)[0]
+                found[node] = next(leaves(group))
             if not _has_no_slot(found[node]):
                 return
             await trio.sleep(pauses.next_s())

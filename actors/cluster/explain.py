@@ -59,14 +59,6 @@ def _child_code(leaves: list[BaseException]) -> int:
     return EXIT_NO_ROOM if codes and set(codes) <= set(NO_ROOM_CODES) else EXIT_FAILED
 
 
-def flat(group: BaseExceptionGroup[Exception]) -> list[Exception]:
-    """Return the errors inside a group and its inner groups."""
-    found: list[Exception] = []
-    for one in group.exceptions:
-        found += flat(one) if isinstance(one, BaseExceptionGroup) else [one]
-    return found
-
-
 def _bounded(lines: list[str]) -> tuple[str, ...]:
     unique = list(dict.fromkeys(" ".join(line.split()) for line in lines))
     kept = [f"triolog: {line}" for line in unique[:LINES_MAX]]

@@ -27,7 +27,6 @@ import attrs
 import trio
 
 from actors.client.lines import Chunk
-from actors.cluster.explain import flat
 from actors.cluster.feed_record import FeedRecord, digest
 from actors.cluster.view import FeedView, leads
 from actors.errors import (
@@ -37,6 +36,7 @@ from actors.errors import (
     OutcomeUnknown,
     ReplicationTimeout,
     TooLarge,
+    leaves,
 )
 from actors.group_status import FENCED, GroupStatus
 from actors.log import (
@@ -213,7 +213,7 @@ class Feed:
                     await self._settle(target)
                 nursery.cancel_scope.cancel()
         except* RETRIED as group:
-            self._failures += flat(group)
+            self._failures += leaves(group)
         finally:
             for batch in list(self._in_flight.values()):
                 self._answer(batch, NodeStopped("the connection ended before the answer"))

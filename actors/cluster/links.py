@@ -14,11 +14,10 @@ import attrs
 import trio
 
 from actors.client import Client, connect_node
-from actors.cluster.explain import flat
 from actors.cluster.feed import AppendTarget
 from actors.cluster.view import NodeView, node_view
 from actors.config import ClusterConfig
-from actors.errors import TriologError
+from actors.errors import TriologError, leaves
 from actors.readable import readable, readable_values
 
 LOOK_S = 0.5
@@ -155,7 +154,7 @@ class Links:
         before = self._views[name]
         if before.state == "starting":
             return
-        detail = readable(str(flat(group)[0]))
+        detail = readable(str(next(leaves(group))))
         self._put(name, attrs.evolve(before, state="away", detail=detail))
 
     def _put(self, name: str, view: NodeView) -> None:

@@ -1,19 +1,13 @@
-"""`python -m actors.follow HOST:HA_PORT --into DIR`; `command_line` does it."""
+"""Runs `python -m actors.follow HOST:HA_PORT --into DIR`; see `command_line`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from functools import partial
 
-from actors.own_process import quiet_imports, reset_inherited
+from actors.own_process import reset_inherited, run_room
 
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code."""
-    with quiet_imports():
-        from actors.follow.command_line import run_command_line
-    return run_command_line(argv)
-
+main = partial(run_room, "actors.follow.command_line")
 
 if __name__ == "__main__":
     reset_inherited()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import attrs
@@ -31,7 +31,7 @@ from actors.config.command_line import (
 from actors.env import Env
 from actors.env.protocols import Address
 from actors.env.real import real_env
-from actors.errors import ConfigError, TriologError
+from actors.errors import ConfigError, TriologError, leaves
 from actors.follow.arguments import Follow, parse
 from actors.follow.copy import Copy, CopyStatus, open_copy
 from actors.follow.folder import take_folder
@@ -73,7 +73,7 @@ def _main(argv: Sequence[str]) -> int:
         return INTERRUPTED
     except BaseExceptionGroup as group:
         if failed := group.subgroup(OutputFailed):
-            raise next(_leaves(failed)) from None
+            raise next(leaves(failed)) from None
         raise
     except (TriologError, OSError) as error:
         return _explain(error)
@@ -159,7 +159,7 @@ class Run:
                 code = await self._run()
                 self.code = self.code or code
             except* (TriologError, OSError) as group:
-                self.code = max([self._failed(error) for error in _leaves(group)])
+                self.code = max([self._failed(error) for error in leaves(group)])
         self._copy = None
         if self._scope.cancelled_caught:
             self.code = self._stopped()
@@ -259,14 +259,6 @@ class Run:
             return EXIT_OK
         self.screen.note(f"{self.folder}: stopped before it had all; the same command goes on")
         return EXIT_FAILED
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
 
 
 @attrs.define

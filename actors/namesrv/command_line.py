@@ -26,7 +26,7 @@ from actors.config.command_line import (
     with_output,
 )
 from actors.env.real import real_env
-from actors.errors import ConfigError
+from actors.errors import ConfigError, leaves
 from actors.namesrv.routes import NameServerStatus
 from actors.namesrv.tree import NameServerSettings, name_server_tree
 from actors.own_process import INTERRUPTED
@@ -101,7 +101,7 @@ def _address(text: str) -> tuple[str, int]:
     return host, port
 
 
-def run_command_line(argv: Sequence[str] | None) -> int:
+def run_command_line(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code.
 
     Args:
@@ -124,7 +124,7 @@ def _run(argv: Sequence[str]) -> int:
     except BaseExceptionGroup as group:
         mistakes, others = group.split(ConfigError)
         if mistakes is not None:
-            problems = [line for each in _leaves(mistakes) for line in each.problems]
+            problems = [line for each in leaves(mistakes) for line in each.problems]
             return _refuse(tuple(dict.fromkeys(problems)))
         complain(f"triolog: {describe(others or group)}")
         return EXIT_FAILED
@@ -135,13 +135,6 @@ def _refuse(problems: Sequence[str]) -> int:
     for problem in problems:
         complain(f"triolog: {problem}")
     return EXIT_USAGE
-
-
-def _leaves(group: BaseExceptionGroup[ConfigError]) -> list[ConfigError]:
-    found: list[ConfigError] = []
-    for each in group.exceptions:
-        found += _leaves(each) if isinstance(each, BaseExceptionGroup) else [each]
-    return found
 
 
 async def _serve(arguments: Arguments) -> None:
