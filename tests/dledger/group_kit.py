@@ -172,12 +172,14 @@ class Group:
 
     # ---- the log ----
 
-    async def append(self, name: str, *bodies: bytes, timeout_s: float = 2.5) -> Committed:
+    async def append(
+        self, name: str, *bodies: bytes, timeout_s: float = 2.5, term: int | None = None
+    ) -> Committed:
         deadline_s = trio.current_time() + timeout_s
         found: Committed = await self.ref(name, "quorum_ack_checker").ask(
             Committed,
             lambda reply_to: append_messages.Append(
-                bodies=bodies, deadline_s=deadline_s, reply_to=reply_to
+                bodies=bodies, deadline_s=deadline_s, reply_to=reply_to, term=term
             ),
             timeout_s=timeout_s + 5.0,
         )

@@ -97,6 +97,18 @@ async def test_a_deposed_leaders_appends_end(autojump_clock: object) -> None:
 
 
 @pytest.mark.checklist(30, 31, of="dledger")
+async def test_an_append_for_another_term_is_refused(autojump_clock: object) -> None:
+    async with opened() as group:
+        first = await group.leader()
+        roles = {name: group.role(name) for name in group.names}
+        role = roles[first]
+        assert role is not None
+        assert isinstance(await outcome(group, first, b"x", term=role.term), Committed)
+        for term in (role.term - 1, role.term + 1):
+            assert isinstance(await outcome(group, first, b"x", term=term), NotMaster)
+        assert await group.bodies(first) == [b"x"]
+
+
 async def test_what_no_quorum_has_in_time_is_in_doubt(autojump_clock: object) -> None:
     async with opened(waiting_max=2) as group:
         leader = await group.leader()

@@ -43,12 +43,14 @@ class Append:
         bodies: at least one; a body may be empty.
         deadline_s: Trio time; a committed append is answered, however late.
         chain: the append is refused (NotStored) once an earlier one of the same chain has failed.
+        term: the append is refused (NotMaster) unless this member leads in that term; None: in any.
     """
 
     bodies: tuple[bytes, ...]
     deadline_s: float
     reply_to: ReplyTo[Committed]
     chain: Chain | None = None
+    term: int | None = None
 
 
 def size_of(message: object) -> int:

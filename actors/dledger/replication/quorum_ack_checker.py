@@ -182,8 +182,10 @@ class QuorumAckChecker(Actor[_Inbox]):
         taken: list[Taken] = []
         for message in messages:
             match message:
-                case Append():
+                case Append() if message.term in (None, self._term):
                     taken.append(append_groups.in_process(message))
+                case Append():
+                    message.reply_to.fail(outcomes.not_leader(self._leader))
                 case Asked() | AskedAppends():
                     taken += self._asked(message)
                 case _:
