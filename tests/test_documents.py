@@ -16,6 +16,7 @@ from free_ports import free_port
 import actors
 from actors.cli import COMMANDS, main
 from actors.config import ClassicGroup, ClusterConfig, DLedgerGroup, loads
+from actors.config.dledger import ControllerSettings
 from actors.config.kinds import markdown
 from actors.config.model import FeedConfig
 from actors.group_status import GroupStatus, Scrub
@@ -102,7 +103,10 @@ def test_every_make_target_exists(target: str) -> None:
 
 def test_every_key_is_one_of_a_cluster_file() -> None:
     """Or of `status --json`; a word of ours that looks like one is none."""
-    classes = (ClusterConfig, ClassicGroup, DLedgerGroup, FeedConfig, GroupStatus, Scrub)
+    classes = (
+        *(ClusterConfig, ClassicGroup, DLedgerGroup, ControllerSettings),
+        *(FeedConfig, GroupStatus, Scrub),
+    )
     known = {field.name for each in classes for field in attrs.fields(each)}
     for name in ("README.md", "actors/cluster/OPERATING.md"):
         found = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)(?: = [^`]*)?`", (ROOT / name).read_text()))

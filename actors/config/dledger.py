@@ -25,8 +25,25 @@ from wire.dledger.entry import (
 )
 
 MIB = 1 << 20
+CONTROLLERS: Final = "controllers"
+"""The name of the group that `[controllers]` makes."""
 TermEntry: TypeAlias = Literal["empty", "none"]
 _MEMBER: Final = ConfiguredRole(name="member", listens=True, appends=True, receives=True)
+
+
+@attrs.frozen(kw_only=True)
+class ControllerSettings:
+    """`[controllers]`: what its own keys say; the other keys are those of a DLedger group.
+
+    Attributes:
+        elect_unclean_master: whether a replica may be elected that was not in the sync state set:
+            what only its members held is lost then. Upstream: enableElectUncleanMaster, false.
+        notify_role_changed: whether replicas are told of an election; else they learn of it when
+            they ask next. Upstream: notifyBrokerRoleChanged, true.
+    """
+
+    elect_unclean_master: bool = False
+    notify_role_changed: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -113,6 +130,9 @@ class DLedgerGroup:
             snapshotThreshold, 1000 entries.
         snapshot_keep: so many of the newest are kept; a damaged one is passed over for the one
             before. Upstream: maxSnapshotReservedNum, 3.
+        controller: the group is a cluster's controllers: its members run RocketMQ's controller on
+            its log, and its port serves brokers, too. None: it carries records. In a cluster file
+            `[controllers]` says so.
         append_pending_bytes: bodies that may wait unwritten in the leader; above it callers wait or
             are refused.
         receive_pending_bytes: pushed bytes that may wait unwritten in a follower.
@@ -171,6 +191,7 @@ class DLedgerGroup:
     snapshot_keep: int = attrs.field(default=2, validator=bounds.SNAPSHOTS)
     append_pending_bytes: int = attrs.field(default=64 * MIB, validator=bounds.PENDING)
     receive_pending_bytes: int = attrs.field(default=64 * MIB, validator=bounds.PENDING)
+    controller: ControllerSettings | None = None
 
     @property
     def body_bytes_max(self) -> int:

@@ -33,6 +33,15 @@ def ledger_guarantee(group: DLedgerGroup) -> Guarantee:
             holds_after=_AS_UPSTREAM,
             notes=_notes(group),
         )
+    if group.controller is not None:
+        nodes = "controller" if count == 1 else "controllers"
+        return Guarantee(
+            mode=f"{count} {nodes} of broker sets",
+            returns_when=f"{_returns_when(f'{group.quorum} of {count} members have', group)}; so it"
+            " is with each decision about a master, a sync state set or an id",
+            holds_after=_holds_after(group, count - group.quorum),
+            notes=_notes(group),
+        )
     return Guarantee(
         mode=f'dledger, {count} {members}, durability = "{group.durability}"{store}{compat}',
         returns_when=_returns_when(f"{group.quorum} of {count} members have", group),
@@ -122,6 +131,15 @@ def _notes(group: DLedgerGroup) -> tuple[str, ...]:
         notes.append("readers of Java members are shown the empty entry that opens each term")
     if group.opens_term_with == "none" and not group.compat:
         notes.append('term_entry = "none": upstream\'s rule, which can lose acknowledged entries')
+    if group.controller is not None:
+        notes.append(
+            f"whoever reaches port {group.port} may elect masters and have replicas forgotten"
+        )
+        if group.controller.elect_unclean_master:
+            notes.append(
+                "elect_unclean_master: a replica may be elected that lacks what was acknowledged,"
+                " which is lost then"
+            )
     if group.compat == "upstream":
         notes.append(
             'compat = "upstream": DLedger\'s looser rules, its known bugs included; for comparison'

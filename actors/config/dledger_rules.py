@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from actors.config.bounds import NODES_MAX
-from actors.config.dledger import DLedgerGroup
+from actors.config.dledger import CONTROLLERS, DLedgerGroup
 from actors.config.problems import Problem, describe, suggestion
 
 LOW_HIGH = (
@@ -32,6 +32,7 @@ def ledger_problems(group: DLedgerGroup, nodes: Mapping[str, str]) -> Iterator[P
     yield from _preferred(group)
     yield from _numbers(group)
     yield from _term_entry(group)
+    yield from _controllers(group)
 
 
 def _members(group: DLedgerGroup, nodes: Mapping[str, str]) -> Iterator[Problem]:
@@ -120,3 +121,22 @@ def _term_entry(group: DLedgerGroup) -> Iterator[Problem]:
             " readers the entry that opens a term"
         )
         yield Problem(key, expected, "nothing", (("groups", group.name, "members"),))
+
+
+def _controllers(group: DLedgerGroup) -> Iterator[Problem]:
+    """Controllers decide for others: nothing of theirs may be looser than the safe rules."""
+    base = ("groups", group.name)
+    if group.controller is None:
+        if group.name == CONTROLLERS:
+            expected = "another name ([controllers] is the table of this one)"
+            yield Problem(base, expected, describe(group.name))
+        return
+    if group.name != CONTROLLERS:
+        yield Problem((*base, "controller"), "[controllers], a table of its own", "a group's key")
+    if len(group.members) % 2 == 0:
+        expected = "an odd number of nodes, such as 1 or 3: a majority of them decides"
+        yield Problem((*base, "members"), expected, str(len(group.members)))
+    for key, only in (("store", "file"), ("durability", "synced"), ("compat", None)):
+        if (found := getattr(group, key)) != only:
+            expected = f"{'nothing' if only is None else describe(only)}: controllers decide by it"
+            yield Problem((*base, key), expected, describe(found))

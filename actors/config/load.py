@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 from cattrs import BaseValidationError
 
-from actors.config import semantics, strict
+from actors.config import controllers, semantics, strict
 from actors.config.bounds import CONFIG_BYTES_MAX
 from actors.config.model import ClusterConfig, DemoConfig
 from actors.config.problems import KeyPath, Problem, describe
@@ -50,19 +50,19 @@ def loads(text: str, path: str) -> ClusterConfig:
         raise ConfigError(f"{path}: expected TOML, found {_one_line(error)}") from None
     except ValueError:
         raise ConfigError(f"{path}: expected TOML, found a number with too many digits") from None
-    found: list[Problem] = []
+    table, found = controllers.as_group(table)
     try:
         config = strict.structure(table)
     except BaseValidationError as error:
-        found = strict.problems_of(error)
+        found += strict.problems_of(error)
         found += _semantic_problems_of_the_rest(table, found)
     else:
-        found = semantics.problems(config) + _names_in_another_encoding(config)
+        found += semantics.problems(config) + _names_in_another_encoding(config)
     if not found:
         config = _absolute(config, path)
         found = _names_in_no_encoding(config)
     if found:
-        raise ConfigError(tuple(problem.line(path) for problem in found))
+        raise ConfigError(tuple(controllers.as_written(each).line(path) for each in found))
     return config
 
 
@@ -74,7 +74,8 @@ def validate(config: ClusterConfig) -> None:
     """
     found = semantics.problems(config)
     if found:
-        raise ConfigError(tuple(problem.line(config.path or "<config>") for problem in found))
+        path = config.path or "<config>"
+        raise ConfigError(tuple(controllers.as_written(each).line(path) for each in found))
 
 
 def _read(file: str) -> str:

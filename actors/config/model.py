@@ -90,7 +90,8 @@ class ClusterConfig:
         nodes: name -> IP address, the one it listens on and connects from; of a Java master it may
             be a host name, which each attempt to connect resolves anew. Upstream: brokerIP1,
             brokerIP2.
-        groups: name -> group.
+        groups: name -> group. The one that `[controllers]` makes is among them: its `nodes` are the
+            group's members, its further keys those of a DLedger group and of `ControllerSettings`.
         name_servers: node -> port of a RocketMQ name server that the node has beside its groups, at
             its own address. Upstream: listenPort of namesrv.properties, 9876.
         namesrv_addr: further name servers, "HOST:PORT" each; host names are resolved as those of

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from itertools import combinations
 
 from actors.config.bounds import ADDRESS_EXPECTED, GROUPS_MAX, NODES_MAX, is_address, is_loopback
+from actors.config.dledger import CONTROLLERS
 from actors.config.group import Group
 from actors.config.kinds import broker_ports, kind_of
 from actors.config.model import NAME_SERVER, ClusterConfig
@@ -50,7 +51,8 @@ def _ports(config: ClusterConfig) -> Iterator[Problem]:
     groups = list(config.groups.values())
     for first, second in combinations(groups, 2):
         shared = [node for node in first.members if node in second.members]
-        may_share = first.mode == second.mode and kind_of(first).shares_port
+        alone = CONTROLLERS in (first.name, second.name)
+        may_share = first.mode == second.mode and kind_of(first).shares_port and not alone
         if shared and first.port == second.port and not may_share:
             yield Problem(
                 ("groups", second.name, "port"),

@@ -24,6 +24,7 @@ from cattrs import (
 from cattrs.gen import make_dict_structure_fn, override
 
 from actors.config.bounds import BROKER_ID, NAME, PORT, Mismatch, Rule, address_of, host_of
+from actors.config.dledger import ControllerSettings
 from actors.config.group import Group
 from actors.config.kinds import KINDS
 from actors.config.members import MasterNode, MemberNode, SlaveNode
@@ -82,7 +83,7 @@ class _Strict:
             register(scalar, _scalar(scalar))
         self.converter.register_structure_hook_func(lambda kind: origin(kind) is Literal, _literal)
         self.converter.register_structure_hook_func(lambda kind: origin(kind) is tuple, self._tuple)
-        for cls in (*_MEMBERS, EventsConfig, FeedConfig, DemoConfig):
+        for cls in (*_MEMBERS, EventsConfig, FeedConfig, DemoConfig, ControllerSettings):
             register(cls, self._table(cls))
         self._group_tables: dict[type, Callable[[Any, Any], Any]] = {}
         register(
