@@ -25,6 +25,7 @@ from actors.api.handle import NodeIdentity
 from actors.api.server import api_child
 from actors.api.socket_file import api_socket_path
 from actors.config import ClusterConfig, Group, settings
+from actors.config.dledger import CONTROLLERS
 from actors.config.model import NAME_SERVER
 from actors.control.member_link import link_child
 from actors.control.member_session import MemberAddress
@@ -211,7 +212,11 @@ def _check_node(config: ClusterConfig, name: str, machines: Machines) -> None:
             f"{config.path or 'the configuration'}: node {name!r} is a Java broker, which has to be"
             " started by its own script"
         )
-    takers = [each.name for each in config.groups_of(name) if KINDS[each.mode].takes_machines]
+    takers = [
+        each.name
+        for each in config.groups_of(name)
+        if KINDS[each.mode].takes_machines and each.name != CONTROLLERS
+    ]
     for group in machines:
         if group not in takers:
             modes = " or ".join(mode for mode, kind in KINDS.items() if kind.takes_machines)

@@ -251,8 +251,8 @@ _AUTOSWITCH_LATER: dict[int, str] = {
     46: "mqadmin against ours",
 }
 _AUTOSWITCH_COMING: dict[int, str] = dict.fromkeys(
-    (10, 16, 17, *range(22, 28), *range(29, 37), 41, 44, 47),
-    "the wire and a controller's decisions are there, no actor uses them yet",
+    (10, 16, 17, *range(22, 28), *range(29, 37), 47),
+    "the wire and the controller are there, no actor of a replica is yet",
 )
 
 CHECKLISTS = {

@@ -36,7 +36,7 @@ LEVELS = {
     "actors.remoting": 3,
     "actors.storage": 3,
     "actors.broker.core": 3,
-    "actors.controller": 4,
+    "actors.controller": 4.5,
     "actors.controller.core": 3,
     "actors.metadata.core": 3,
     "actors.metadata": 4,

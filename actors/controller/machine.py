@@ -11,7 +11,7 @@ Differs from upstream:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -40,10 +40,12 @@ class ControllerMachine:
         sets: what the applied entries come to; only this object changes them.
         term: the term in which this member leads, and has applied all that came before; None: it
             does not.
+        on_lead: called when `term` has changed; must not raise.
     """
 
     sets: BrokerSets = attrs.field(factory=BrokerSets)
     term: int | None = None
+    on_lead: Callable[[], None] = lambda: None
 
     def apply(self, entries: Sequence[LogEntry]) -> Sequence[object]:
         """Take events. The result of each is None, or what is wrong with it, a
@@ -83,11 +85,39 @@ class ControllerMachine:
     def leader_started(self, term: int) -> None:
         """Note that this member leads."""
         self.term = term
+        self.on_lead()
 
     def leader_stopped(self, term: int) -> None:
         """Note that it does not lead that term any more."""
         if self.term == term:
             self.term = None
+            self.on_lead()
+
+
+@attrs.define
+class ControllerView:
+    """What the state machine of one member has applied, for the member's controller to read.
+
+    It outlives restarts of both.
+
+    Attributes:
+        unclean: of `BrokerSets`, also of those of the next machine.
+        machine: the newest machine; only the group's state_machine_caller changes its state.
+        listener: called when the machine's `term` may have changed.
+    """
+
+    unclean: bool = False
+    machine: ControllerMachine = attrs.field(factory=ControllerMachine, init=False)
+    listener: Callable[[], None] = attrs.field(default=lambda: None, init=False)
+
+    def make(self) -> ControllerMachine:
+        """Make the machine of another start of the member."""
+        self.machine = ControllerMachine(BrokerSets(self.unclean), on_lead=self._changed)
+        self._changed()
+        return self.machine
+
+    def _changed(self) -> None:
+        self.listener()
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -174,6 +174,11 @@ class LedgerPart(LedgerMember):
         return reply
 
     def _bodies(self, records: tuple[NewRecord, ...]) -> tuple[bytes, ...]:
+        if self.group.controller is not None:
+            raise RequestRefused(
+                frames.ERROR_BAD_REQUEST,
+                f"{self.group.name} is the log of the controllers: it takes no records",
+            )
         bodies = tuple(map(self._body, records))
         if not self._takes_empty and not all(bodies):
             raise RequestRefused(

@@ -8,6 +8,7 @@ from typing import Final
 from actors.config import DLedgerGroup
 from actors.control import durability_watch
 from actors.control.member_link import WatchedGroup
+from actors.controller.machine import ControllerView
 from actors.dledger.leader_status import LeaderStatus
 from actors.env import Env
 from actors.node.kind import NodeContext, NodeKind
@@ -58,6 +59,12 @@ class LedgerGroups:
             if context.directory is None
             else member_notes(context.config, context.node, context.directory)
         )
+        views = {
+            group.name: ControllerView(group.controller.elect_unclean_master)
+            for group in self._groups
+            if group.controller is not None
+        }
+        made: Machines = {**machines, **{name: view.make for name, view in views.items()}}
         setups = [
             LedgerSetup(
                 config=context.config,
@@ -66,7 +73,8 @@ class LedgerGroups:
                 env=env,
                 registry=registry,
                 role_status=self.role_statuses[group.name],
-                machine=machines.get(group.name),
+                machine=made.get(group.name),
+                controller_view=views.get(group.name),
                 member_note=notes.get(group.name),
             )
             for group in self._groups
@@ -97,6 +105,7 @@ class LedgerGroups:
 
 def _memory(groups: tuple[DLedgerGroup, ...], node: str) -> Iterator[tuple[str, int]]:
     """Yield bounds on the memory of the connections between members, and of clients'."""
+    from actors.controller import session
     from actors.dledger.machine import state_machine_caller
     from actors.dledger.rpc.server import CONNECTIONS_MAX
     from actors.remoting import budget, calling
@@ -111,9 +120,11 @@ def _memory(groups: tuple[DLedgerGroup, ...], node: str) -> Iterator[tuple[str, 
             yield f"{group.name}: appended last, for a leader's peers", recent.HELD_BYTES_MAX
             what = f"{group.name}: {connections} connections to peers, waiting and unsent"
             yield what, connections * (calling.PENDING_BYTES + calling.UNSENT_BYTES_MAX)
+    controllers = {group.port for group in groups if group.controller is not None}
     for port in dict.fromkeys(group.port for group in groups):
-        what = f"port {port}, {CONNECTIONS_MAX} connections that all send and read the most"
-        yield what, budget.memory_bytes(CONNECTIONS_MAX)
+        most = session.CONNECTIONS_MAX if port in controllers else CONNECTIONS_MAX
+        what = f"port {port}, {most} connections that all send and read the most"
+        yield what, budget.memory_bytes(most)
 
 
 DLEDGER: Final = NodeKind(groups=LedgerGroups, takes_machines=True, memory=_memory)

@@ -2,7 +2,7 @@
 
 A group is rest_for_one, the listener last, so that it stops taking connections first: storage,
 state_machine_caller (only with a state machine), rpc_peers, entry_pusher, entry_reader,
-state_maintainer, rpc_server.
+state_maintainer, for controllers remoting_client and controller, rpc_server.
 
 - `storage` is store and syncer, one_for_all and significant: if either crashes, the group ends, and
   with it the node.
@@ -12,6 +12,7 @@ state_maintainer, rpc_server.
   dispatcher concerns no other; one of the two before them has the session renewed.
 - a crash of the state machine's caller leaves its state in doubt: the group ends, and the node. It
   stands ahead of all that is restarted: no crash of another part stops the machine.
+- `controller` answers brokers; its crash ends their connections, and they come again.
 - a crash of the state maintainer ends all connections: who asks again finds a candidate.
 
 Groups that share a port have one rpc_server, a child of the node (`shared_server`) that stands
@@ -27,6 +28,8 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Final
 
+from actors.controller.controller import Controller
+from actors.controller.session import controller_port
 from actors.dledger.core.dispatch import Dispatch
 from actors.dledger.core.intake import Intake
 from actors.dledger.core.machine_guard import MachineGuard
@@ -46,6 +49,7 @@ from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Services
 from actors.dledger.rpc.server import rpc_server
 from actors.env import Address
+from actors.remoting.client import RemotingClient
 from actors.runtime import (
     AutoShutdown,
     Backoff,
@@ -93,6 +97,7 @@ def group_tree(setup: LedgerSetup, *, serves: bool = True) -> SupervisorSpec:
             ChildSpec(name="entry_pusher", start=entry_pusher),
             ChildSpec(name="entry_reader", start=partial(_entry_reader, setup)),
             ChildSpec(name="state_maintainer", start=partial(_state_maintainer, setup)),
+            *_controller(setup),
             *((server,) if serves else ()),
         ),
         auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
@@ -335,6 +340,35 @@ def _state_maintainer(setup: LedgerSetup) -> StateMaintainer:
     )
 
 
+def _controller(setup: LedgerSetup) -> tuple[ChildSpec, ...]:
+    """Return the children that make the member a controller; () if it is none."""
+    view, controller = setup.controller_view, setup.group.controller
+    if view is None or controller is None:
+        return ()
+    registry, paths, group = setup.registry, setup.paths, setup.group
+    client = partial(
+        RemotingClient, network=setup.env.network, local_host=setup.address_of(setup.node)
+    )
+    start = partial(
+        Controller,
+        group=group.name,
+        member=setup.node,
+        addresses={
+            name: str(Address(setup.address_of(name), group.port)) for name in group.members
+        },
+        view=view,
+        notifies=controller.notify_role_changed,
+        role_status=setup.role_status,
+        checker=registry.ref(paths.quorum_ack_checker),
+        maintainer=registry.ref(paths.state_maintainer),
+        client=registry.ref(paths.remoting_client),
+    )
+    return (
+        ChildSpec(name="remoting_client", start=client),
+        ChildSpec(name="controller", start=start),
+    )
+
+
 def services(setup: LedgerSetup) -> Services:
     """The actors of this member, to which its server routes requests."""
     registry, paths = setup.registry, setup.paths
@@ -355,14 +389,28 @@ def shared_server(setups: tuple[LedgerSetup, ...]) -> SupervisorSpec:
     """The server of the groups of one node that share a port, as upstream's proxy is one."""
     setup, group = setups[0], setups[0].group
     members = [name for each in setups for name in each.group.members]
+    addresses = frozenset(map(setup.address_of, members))
+    network, host, port = setup.env.network, setup.address_of(setup.node), group.port
+    next_connection = setup.connections.__next__
+    if setup.controller_view is not None:
+        return controller_port(
+            network=network,
+            host=host,
+            port=port,
+            where="controllers.port",
+            addresses=addresses,
+            services=services(setup),
+            controller=setup.registry.ref(setup.paths.controller),
+            next_connection=next_connection,
+        )
     return rpc_server(
-        network=setup.env.network,
-        host=setup.address_of(setup.node),
-        port=group.port,
+        network=network,
+        host=host,
+        port=port,
         where=f"groups.{group.name}.port",
-        addresses=frozenset(map(setup.address_of, members)),
+        addresses=addresses,
         services=tuple(map(services, setups)),
-        next_connection=setup.connections.__next__,
+        next_connection=next_connection,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final, Literal
 import attrs
 
 from actors.config import ClusterConfig, DLedgerGroup
+from actors.controller.machine import ControllerView
 from actors.dledger.core.settings import STRICT, CompatSettings, ElectionSettings, PushSettings
 from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.rpc.rpc_messages import Sender
@@ -40,6 +41,8 @@ class LedgerPaths:
         self.entry_reader = f"{base}/entry_reader"
         self.state_machine_caller = f"{base}/state_machine_caller"
         self.state_maintainer = f"{base}/state_maintainer"
+        self.controller = f"{base}/controller"
+        self.remoting_client = f"{base}/remoting_client"
 
     def peer(self, name: str, *, shared: bool = False) -> str:
         """What sends votes and heartbeats; `shared`: over the connection of pushes."""
@@ -60,6 +63,7 @@ class LedgerSetup:
         member_note: what is known of this member beside its store; None: nothing that its
             files do not say.
         machine: makes the group's state machine; None: it has none.
+        controller_view: what the controllers of the group agree on; None: it has no controllers.
         connections: numbers that outlive restarts of the tree.
     """
 
@@ -73,6 +77,7 @@ class LedgerSetup:
     recent: RecentEntries = attrs.field(factory=RecentEntries)
     member_note: MemberNote | None = None
     machine: Callable[[], StateMachine] | None = None
+    controller_view: ControllerView | None = None
     connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
 
     @property

@@ -23,7 +23,7 @@ from wire.broker import controller as said
 from wire.broker import controller_events as events
 from wire.errors import RemoteProtocolError
 
-GROUP: Final = "controllers"
+GROUP: Final = "sets"
 NODES: Final = {"n0": "10.0.0.1", "n1": "10.0.0.2", "n2": "10.0.0.3"}
 Decide: TypeAlias = Callable[[ControllerMachine], events.ControllerEvent | None]
 

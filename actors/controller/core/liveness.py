@@ -13,6 +13,7 @@ Differs from upstream:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -60,7 +61,8 @@ class Living:
 class Liveness:
     """The table of one controller. A heartbeat that arrived counts from its arrival."""
 
-    _table: dict[ReplicaKey, Living] = attrs.field(factory=dict)
+    _sets: dict[tuple[str, str], dict[int, Living]] = attrs.field(factory=dict)
+    _count: int = 0
 
     def heartbeat(self, said: ControllerHeartbeat, connection: int, now_s: float) -> bool:
         """Note a heartbeat.
@@ -70,13 +72,15 @@ class Liveness:
         """
         if said.broker_id is None:
             return False
-        key = ReplicaKey(said.cluster_name, said.broker_name, said.broker_id)
-        if key not in self._table and len(self._table) >= REPLICAS_MAX:
-            return False
+        name = said.cluster_name, said.broker_name
+        if said.broker_id not in self._sets.get(name, {}):
+            if self._count >= REPLICAS_MAX:
+                return False
+            self._count += 1
         timeout_s = DEFAULT_TIMEOUT_S
         if said.heartbeat_timeout_mills is not None:
             timeout_s = min(max(said.heartbeat_timeout_mills, 0) / 1000, TIMEOUT_MAX_S)
-        self._table[key] = Living(
+        self._sets.setdefault(name, {})[said.broker_id] = Living(
             connection=connection,
             until_s=now_s + timeout_s,
             epoch=_known(said.epoch),
@@ -88,30 +92,39 @@ class Liveness:
 
     def closed(self, connection: int) -> tuple[ReplicaKey, ...]:
         """Note that a connection ended. Returns the replicas that are dead with it."""
-        gone = [key for key, each in self._table.items() if each.connection == connection]
-        for key in gone:
-            del self._table[key]
-        return tuple(gone)
+        return self._forget(lambda each: each.connection == connection)
 
     def expire(self, now_s: float) -> tuple[ReplicaKey, ...]:
         """Forget who was silent for longer than it announced. Returns those replicas."""
-        gone = [key for key, each in self._table.items() if each.until_s < now_s]
+        return self._forget(lambda each: each.until_s < now_s)
+
+    def _forget(self, is_dead: Callable[[Living], bool]) -> tuple[ReplicaKey, ...]:
+        gone = [
+            ReplicaKey(*name, broker_id)
+            for name, table in self._sets.items()
+            for broker_id, each in table.items()
+            if is_dead(each)
+        ]
         for key in gone:
-            del self._table[key]
+            del self._sets[key.cluster, key.broker][key.broker_id]
+        self._sets = {name: table for name, table in self._sets.items() if table}
+        self._count -= len(gone)
         return tuple(gone)
 
     @property
     def next_expiry_s(self) -> float | None:
         """When to call `expire`; None: nobody lives."""
-        return min((each.until_s for each in self._table.values()), default=None)
+        untils = (each.until_s for table in self._sets.values() for each in table.values())
+        return min(untils, default=None)
+
+    def next_of(self, key: ReplicaKey) -> float:
+        """Return until when a replica lives that is in the table."""
+        return self._sets[key.cluster, key.broker][key.broker_id].until_s
 
     def of(self, cluster: str, broker: str, now_s: float) -> dict[int, Living]:
         """The living replicas of a broker set by id."""
-        return {
-            key.broker_id: each
-            for key, each in self._table.items()
-            if key.broker == broker and key.cluster == cluster and each.until_s >= now_s
-        }
+        table = self._sets.get((cluster, broker), {})
+        return {key: each for key, each in table.items() if each.until_s >= now_s}
 
 
 def _known(value: int | None) -> int:

@@ -1,0 +1,132 @@
+"""Questions that a controller decides, as they are read from requests.
+
+Source: apache/rocketmq, controller/.../processor/ControllerRequestProcessor.java, 5.3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+import attrs
+
+from actors.controller.core.broker_sets import Alive, BrokerSet, BrokerSets, Decision
+from actors.remoting.requests import Request
+from wire.broker import controller as said
+from wire.broker.codes import RequestCode as Code
+
+AliveOf: TypeAlias = Callable[[BrokerSet | None], Alive]
+"""Gives the living replicas of a broker set; of one that is not known, nobody."""
+
+
+@attrs.frozen(kw_only=True)
+class Question:
+    """What has to be decided.
+
+    Attributes:
+        broker: the name of the broker set; "" for several.
+        code: what is asked.
+        decide: gives the decision on the sets as they are.
+        asked_by: who wants an election, for events.
+    """
+
+    broker: str
+    code: Code
+    decide: Callable[[BrokerSets, AliveOf], Decision]
+    asked_by: str = "the controller"
+
+
+def _alter(request: Request) -> Question:
+    asked = request.fields(said.AlterSyncStateSet)
+    wanted, name = said.decode_sync_state_set(request.body), asked.broker_name
+    return Question(
+        broker=name,
+        code=Code.CONTROLLER_ALTER_SYNC_STATE_SET,
+        decide=lambda sets, alive: sets.alter(asked, wanted, alive(sets.get(name))),
+    )
+
+
+def _elect(request: Request) -> Question:
+    asked = request.fields(said.ElectMaster)
+    by = "an operator" if asked.designate_elect else f"replica {asked.broker_id}"
+    return election(asked, by)
+
+
+def election(asked: said.ElectMaster, by: str = "the controller") -> Question:
+    """Return the question who is to be master."""
+    name = asked.broker_name
+    return Question(
+        broker=name,
+        code=Code.CONTROLLER_ELECT_MASTER,
+        decide=lambda sets, alive: sets.elect(asked, alive(sets.get(name))),
+        asked_by=by,
+    )
+
+
+def _register(request: Request) -> Question:
+    asked = request.fields(said.RegisterToController)
+    name = asked.broker_name
+    return Question(
+        broker=name,
+        code=Code.CONTROLLER_REGISTER_BROKER,
+        decide=lambda sets, alive: sets.register(asked, alive(sets.get(name))),
+    )
+
+
+def _clean(request: Request) -> Question:
+    asked = request.fields(said.CleanBrokerData)
+    name = asked.broker_name
+    return Question(
+        broker=name,
+        code=Code.CLEAN_BROKER_DATA,
+        decide=lambda sets, alive: sets.clean(asked, alive(sets.get(name))),
+    )
+
+
+def _apply_id(request: Request) -> Question:
+    asked = request.fields(said.ApplyBrokerId)
+    return Question(
+        broker=asked.broker_name,
+        code=Code.CONTROLLER_APPLY_BROKER_ID,
+        decide=lambda sets, alive: sets.apply_id(asked),
+    )
+
+
+def _replica_info(request: Request) -> Question:
+    asked = request.fields(said.BrokerSet)
+    return Question(
+        broker=asked.broker_name,
+        code=Code.CONTROLLER_GET_REPLICA_INFO,
+        decide=lambda sets, alive: sets.replica_info(asked),
+    )
+
+
+def _sync_state_data(request: Request) -> Question:
+    names = said.decode_names(request.body) if request.body else ()
+    return Question(
+        broker="",
+        code=Code.CONTROLLER_GET_SYNC_STATE_DATA,
+        decide=lambda sets, alive: sets.sync_state_data(names, alive),
+    )
+
+
+def _next_id(request: Request) -> Question:
+    asked = request.fields(said.BrokerSet)
+    return Question(
+        broker=asked.broker_name,
+        code=Code.CONTROLLER_GET_NEXT_BROKER_ID,
+        decide=lambda sets, alive: sets.next_id(asked),
+    )
+
+
+READERS: Final[Mapping[Code, Callable[[Request], Question]]] = {
+    Code.CONTROLLER_ALTER_SYNC_STATE_SET: _alter,
+    Code.CONTROLLER_ELECT_MASTER: _elect,
+    Code.CONTROLLER_REGISTER_BROKER: _register,
+    Code.CONTROLLER_GET_REPLICA_INFO: _replica_info,
+    Code.CONTROLLER_GET_SYNC_STATE_DATA: _sync_state_data,
+    Code.CLEAN_BROKER_DATA: _clean,
+    Code.CONTROLLER_GET_NEXT_BROKER_ID: _next_id,
+    Code.CONTROLLER_APPLY_BROKER_ID: _apply_id,
+}
+"""By request code, what reads a request. Each raises Refused or RemoteProtocolError for junk."""
