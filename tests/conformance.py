@@ -241,17 +241,17 @@ _AUTOSWITCH_ITEMS: dict[int, str] = {
 }
 _AUTOSWITCH_LATER: dict[int, str] = {
     4: "when it is sent",
-    7: "what a slave makes of it",
-    8: "a slave's side",
-    14: "the confirm offset, and when it is cut",
+    14: "when it is cut",
+    16: "that it is visible",
     18: "the elections themselves",
     21: "who deletes the files",
     28: "the role change itself",
+    35: "who keeps readers below it",
     42: "the replica's own steps",
     46: "mqadmin against ours",
 }
 _AUTOSWITCH_COMING: dict[int, str] = dict.fromkeys(
-    (10, 16, 17, *range(22, 28), *range(29, 37), 47),
+    (17, *range(22, 28), *range(29, 35), 36, 47),
     "the wire and the controller are there, no actor of a replica is yet",
 )
 

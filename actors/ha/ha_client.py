@@ -431,7 +431,7 @@ class HAClient(Actor[Inbox]):
         if effects.report_bytes is not None:
             await self._report(connection, effects.report_bytes)
         if effects.lost is not None:
-            detail = ""
+            detail = effects.detail
             if effects.lost in OFFSET_REFUSALS:
                 detail = f"expected {effects.expected_bytes}, got {effects.got_bytes}"
             self._lose(effects.lost, detail)

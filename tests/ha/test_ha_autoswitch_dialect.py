@@ -55,11 +55,12 @@ def test_each_byte_is_of_one_epoch(
     assert (epoch.number, epoch.start_bytes, epoch_end) == (number, start, end)
 
 
-def test_an_answer_lists_epochs_with_bytes_and_the_last_one() -> None:
+def test_an_answer_lists_epochs_with_bytes_and_the_outermost() -> None:
     assert listed(()) == ()
     assert listed((BEFORE_EPOCHS,)) == ()
     found = listed((BEFORE_EPOCHS, *history((1, 90), (2, 500), (3, 500), (5, 500))))
     assert found == (EpochStart(1, 90), EpochStart(5, 500))
+    assert listed(history((1, 0), (2, 0), (3, 0))) == (EpochStart(1, 0), EpochStart(3, 0))
     assert history_of(found) == (BEFORE_EPOCHS, *history((1, 90), (5, 500)))
     assert history_of((EpochStart(1, 0),)) == history((1, 0))
     assert history_of(()) == (BEFORE_EPOCHS,)

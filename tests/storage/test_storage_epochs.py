@@ -118,6 +118,16 @@ def test_an_epoch_without_bytes_makes_room_for_the_next_one(disk: SimDisk) -> No
         store.begin(2, 700)
 
 
+def test_the_first_epoch_of_an_empty_log_stays(disk: SimDisk) -> None:
+    """Another replica may have bytes of it, which it has to cut: autoswitch-ha.md T1b."""
+    store = opened(disk, 0)
+    for number in (1, 2, 3):
+        store.begin(number, 0)
+    assert in_file(disk) == [(1, 0), (3, 0)]
+    found = compare(history((1, 0)), 50, opened(disk, 0).history, 0)
+    assert (found.kind, found.consistent_bytes) == (Kind.DIVERGED, 0)
+
+
 @pytest.mark.checklist(21, of="autoswitch")
 def test_expired_files_take_their_epochs_but_never_the_last(disk: SimDisk) -> None:
     """autoswitch-ha.md T4: upstream's last epoch keeps an end that was cut, and goes."""

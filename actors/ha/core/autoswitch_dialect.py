@@ -12,7 +12,8 @@ Differs from upstream:
   ends one, and never names the first one that way (autoswitch-ha.md 2.6).
 - Bytes older than the first epoch are of epoch 0, which begins at 0. An answer does not list it,
   as upstream's epochs begin at 1. Upstream sends such bytes with whatever epoch was named before.
-- Epochs without bytes are not listed, but for the last one.
+- Epochs without bytes are not listed, but for the last one, and the first one of a log: a replica
+  that has bytes of it which the master never had learns so where they part.
 - A master whose log is empty begins at 0, upstream's sends -1 until there is something.
 """
 
@@ -50,12 +51,12 @@ def epoch_at(history: History, offset_bytes: int) -> tuple[Epoch, int]:
 
 
 def listed(history: History) -> tuple[EpochStart, ...]:
-    """The epochs that an answer lists: those that hold bytes, and the last one."""
+    """The epochs that an answer lists: those that hold bytes, the first one, and the last one."""
     ends = [each.start_bytes for each in history[1:]]
     return tuple(
         EpochStart(epoch.number, epoch.start_bytes)
-        for epoch, end_bytes in zip(history, (*ends, OFFSET_MAX), strict=False)
-        if epoch.number > 0 and epoch.start_bytes < end_bytes
+        for place, (epoch, end_bytes) in enumerate(zip(history, (*ends, OFFSET_MAX), strict=False))
+        if epoch.number > 0 and (epoch.start_bytes < end_bytes or place == 0)
     )
 
 

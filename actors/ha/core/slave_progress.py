@@ -23,6 +23,8 @@ Differs from upstream:
 - It notes where the master's log ends whenever a frame shows that.
 - With `passive` the first report of a connection is repeated, so that nothing of what comes after
   it counts at the master.
+- Where frames name epochs (`trail`), an epoch is in the own history before the first byte of it is
+  given to the store, and what readers may see follows what the master says of it.
 """
 
 from __future__ import annotations
@@ -32,12 +34,14 @@ from typing import assert_never
 
 import attrs
 
+from actors.epochs import History
 from actors.ha.core.dialect import Dialect
+from actors.ha.core.epoch_trail import EpochTrail
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.states import Lost
 from wire.buffer import NEED_DATA
 from wire.errors import RemoteProtocolError
-from wire.ha.autoswitch import HandshakeAnswer, MasterMessage
+from wire.ha.autoswitch import EpochFrameStarted, HandshakeAnswer, MasterMessage
 from wire.ha.frames import (
     FrameData,
     FrameDecoder,
@@ -77,19 +81,24 @@ class Append:
 
 @attrs.frozen(kw_only=True)
 class Effects:
-    """What one input asks for, in this order: append, report, close.
+    """What one input asks for, in this order: follow, append, report, close.
 
     Attributes:
+        follow: an epoch of the master's has begun: have its history, up to this end of the own log,
+            on the disk before bytes are appended.
         report_bytes: the report to send now; call `reported` then.
         lost: why the connection has ended; nothing may be done on it any more.
         expected_bytes, got_bytes: the offsets, if one was refused.
+        detail: more about it for people, or "".
     """
 
+    follow: tuple[History, int] | None = None
     append: tuple[Append, ...] = ()
     report_bytes: int | None = None
     lost: Lost | None = None
     expected_bytes: int | None = None
     got_bytes: int | None = None
+    detail: str = ""
 
 
 NOTHING = Effects()
@@ -109,6 +118,7 @@ class SlaveProgress:
         seen_bytes: nothing from there on is reported, because its records were not checked yet;
             None if they need not be.
         passive: whether the first report is repeated, whatever comes after it.
+        trail: the master's epochs; None: frames name none.
         frames_accepted: how many frames came at the right offset, heartbeats included.
         first_bytes: where the first frame begins; None before it.
         master_end_bytes: where the master's log ended when it sent the last frame that shows that;
@@ -125,6 +135,7 @@ class SlaveProgress:
     last_write_s: float
     seen_bytes: int | None = None
     passive: bool = False
+    trail: EpochTrail | None = None
     frames_accepted: int = attrs.field(default=0, init=False)
     first_bytes: int | None = attrs.field(default=None, init=False)
     master_end_bytes: int | None = attrs.field(default=None, init=False)
@@ -139,6 +150,7 @@ class SlaveProgress:
     )  # given to the store and not in extent yet
     _applied_bytes: int = attrs.field(init=False)  # end of the last frame that is in extent
     _reported_bytes: int | None = attrs.field(default=None, init=False)
+    _confirm_bytes: int = attrs.field(default=-1, init=False)  # by the last header
     _over: bool = attrs.field(default=False, init=False)
     _hangs: bool = attrs.field(default=False, init=False)  # in a frame that never ends (T10)
 
@@ -161,6 +173,11 @@ class SlaveProgress:
             return silent_s
         return min(silent_s, self.last_write_s + self.heartbeat_s)
 
+    @property
+    def confirm_bytes(self) -> int:
+        """Up to here readers may see the own log, by the last header; -1: none has said so."""
+        return min(self._confirm_bytes, self.extent.written_bytes)
+
     def begin(self) -> Effects:
         """Send the first report, unless a sync has to end before; this is the first input."""
         return self._report_if_new()
@@ -178,7 +195,7 @@ class SlaveProgress:
             return NOTHING
         self.last_read_s = now_s
         appends: list[Append] = []
-        refused = NOTHING
+        refused, follow = NOTHING, None
         try:
             if isinstance(came, bytes):
                 self._decoder.receive_data(came)
@@ -186,12 +203,14 @@ class SlaveProgress:
                 appends.append(self._piece(self._decoder.body_passed(came), came, None))
             while refused is NOTHING and (event := self._decoder.next_event()) is not NEED_DATA:
                 refused = self._take(event, appends)
+                if refused.follow is not None:
+                    follow, refused = refused.follow, NOTHING
         except RemoteProtocolError as error:
             self._hangs = self.dialect.upstream and isinstance(error, FrameTooLarge)
             refused = NOTHING if self._hangs else self._end(Lost.BAD_FRAME)
         if refused is NOTHING and self.dialect.upstream and self._reported_bytes is not None:
             refused = self._report_if_new()
-        return attrs.evolve(refused, append=tuple(appends))
+        return attrs.evolve(refused, append=tuple(appends), follow=follow)
 
     def grew(self, extent: LogExtent) -> Effects:
         """Note the range that the store published after an append or a sync."""
@@ -237,8 +256,8 @@ class SlaveProgress:
         match event:
             case HandshakeAnswer():
                 return self._end(Lost.WRONG_PHASE)
-            case FrameStarted(offset, size):
-                return self._start_frame(offset, size)
+            case FrameStarted():
+                return self._start_frame(event)
             case FrameData(offset, data):
                 appends.append(self._piece(offset, len(data), data))
             case FrameEnded(offset_end):
@@ -253,9 +272,12 @@ class SlaveProgress:
         self._next_bytes = offset + size
         return Append(offset, data, self._next_bytes == self._frame_end_bytes)
 
-    def _start_frame(self, offset: int, size: int) -> Effects:
+    def _start_frame(self, head: FrameStarted) -> Effects:
+        offset, size = head.offset, head.size
         self._frame_counts = size > 0
         if self._next_bytes is None:
+            if offset < 0:
+                return NOTHING  # a heartbeat of a master that has nothing either
             if offset % self.segment_bytes != 0:
                 return self._end(Lost.UNALIGNED, expected_bytes=0, got_bytes=offset)
             self._next_bytes = offset
@@ -271,7 +293,14 @@ class SlaveProgress:
         is_first = self.frames_accepted == 1 and self.last_read_s < self.last_write_s + AT_ONCE_S
         if shows_end(offset, size, self.segment_bytes) and not (size == 0 and is_first):
             self.master_end_bytes = offset + size
-        return NOTHING
+        return NOTHING if self.trail is None else self._follow(self.trail, head)
+
+    def _follow(self, trail: EpochTrail, head: FrameStarted) -> Effects:
+        assert isinstance(head, EpochFrameStarted)
+        if problem := trail.frame(head):
+            return attrs.evolve(self._end(Lost.EPOCH_MISMATCH), detail=problem)
+        self._confirm_bytes = head.confirm
+        return Effects(follow=(trail.theirs, head.offset)) if trail.due(head.offset) else NOTHING
 
     def _reportable_bytes(self) -> int:
         if self.dialect.upstream and self._frame_ends:

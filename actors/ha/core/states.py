@@ -82,6 +82,7 @@ class Lost(enum.Enum):
     CONNECT_FAILED = "the master could not be reached"
     SILENT = "nothing arrived within the housekeeping interval"
     BAD_FRAME = "the peer sent a frame of an impossible size"
+    EPOCH_MISMATCH = "the master's frames are not of the epochs that it listed"
     WRONG_PHASE = "the master answered a handshake where only frames may come"
     OFFSET_MISMATCH = "the master sent another offset than the end of the local log"
     UNALIGNED = "the first offset for an empty log is no multiple of the local file size"

@@ -34,7 +34,7 @@ from typing import Final
 import attrs
 
 from actors.env.protocols import Disk
-from actors.epochs import BEFORE_EPOCHS, Epoch, History, cut, expire, follow, trim
+from actors.epochs import BEFORE_EPOCHS, Epoch, History, cut, expire, follow, line
 from actors.storage.files.replacing import replace_file, settle_spares, spare_path
 from actors.storage.files.side_file import SideFileDamaged, read_side_file, write_side_file
 from actors.storage.files.whole_files import read_bytes
@@ -123,7 +123,8 @@ class EpochStore:
             raise ValueError(f"epoch {number} cannot follow epoch {last.number}")
         history = self.history
         if number > last.number:
-            held = trim(history, end_bytes) if end_bytes else ()
+            # The first one stays: who has bytes of it that this log never had has to be told.
+            held = line(history, end_bytes) if history or end_bytes else ()
             history = (*held, Epoch(number, 0, "", end_bytes))
         self._keep(history)
 
