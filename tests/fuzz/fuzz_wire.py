@@ -204,7 +204,7 @@ _JSON = (b"[" * 40, b'"\\ud800"', b"1e999", b"-0", b"\xed\xa0\x80", b"null")
 
 
 def one_record(data: bytes) -> object:
-    found = message_record.decode_record(data, check_property_crc=False)
+    found = message_record.decode_record(data)
     assert found.size <= len(data)
     if "\ufffd" not in found.topic:
         assert message_record.encode_record(found) == data[: found.size]
@@ -228,7 +228,7 @@ def scanning(data: bytes) -> object:
         assert (head.keys, head.topic) == (exact.properties_map.get("KEYS", ""), exact.topic)
         assert -(2**63) <= head.tags_code < 2**63  # a unit of the consume queue holds it
     for physical_offset in (0, 4096):
-        record_scan.scan(data, physical_offset=physical_offset, check_property_crc=True)
+        record_scan.scan(data, physical_offset=physical_offset)
     try:
         message_record.decode_record(data, scanned.end)
     except IncompleteData:
@@ -246,7 +246,6 @@ def property_block(data: bytes) -> object:
     properties.queue_tags_code("t", found, 0)
     code = properties.queue_tags_code(properties.SCHEDULE_TOPIC, found, 2**63 - 1)
     assert -(2**63) <= code < 2**63
-    properties.decode_property_crc(data[-properties.PROPERTY_CRC_BYTES :])
     return None
 
 

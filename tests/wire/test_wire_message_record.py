@@ -207,43 +207,6 @@ def test_an_empty_body_has_no_crc_to_compare() -> None:
     assert body_crc(b"") == 0
 
 
-def with_property_crc(properties: bytes) -> bytes:
-    out = bytearray(b"x")
-    encoder = RecordEncoder("T", V4, V4, append_property_crc=True)
-    size = encoder.encode_into(
-        out, b"body", queue_id=0, queue_offset=0, physical_offset=0, store_ts=0, born_ts=0,
-        properties=properties,
-    )  # fmt: skip
-    assert size == len(out) - 1 == encoder.record_size(4, properties)
-    return bytes(out[1:])
-
-
-@pytest.mark.parametrize("properties", [b"", b"TAGS\1a\2", b"TAGS\1a"])
-def test_the_property_crc_covers_all_before_it(properties: bytes) -> None:
-    data = with_property_crc(properties)
-    crc = zlib.crc32(data[:-20]) & 0x7FFFFFFF
-    assert data[-20:] == b"__CRC32#\x01" + f"{crc:010d}"[::-1].encode() + b"\x02"
-    record = decode_record(data, check_property_crc=True)
-    separator = b"\2" if properties else b""
-    assert record.properties[:-20] == properties.removesuffix(b"\2") + separator
-    assert scan(data, check_property_crc=True)[1].stop is Stop.END
-    for at in range(12, len(data)):  # a flipped bit anywhere, outside the body seen by it alone
-        flipped = bytearray(data)
-        flipped[at] ^= 1
-        with pytest.raises(RemoteProtocolError):
-            decode_record(flipped, check_property_crc=True)
-        assert scan(flipped, check_property_crc=True)[1].stop is Stop.CORRUPT
-
-
-def test_a_missing_property_crc_is_corrupt_when_demanded() -> None:
-    data = encode(properties=BLOCK)
-    assert decode_record(data).properties == BLOCK
-    with pytest.raises(RemoteProtocolError, match="property CRC"):
-        decode_record(data, check_property_crc=True)
-    _, scanned = scan(data, check_property_crc=True)
-    assert (scanned.stop, scanned.end) == (Stop.CORRUPT, 0)
-
-
 # --- corrupt lengths ------------------------------------------------------------------------------
 
 SIZE = len(encode())

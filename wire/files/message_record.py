@@ -50,9 +50,7 @@ from wire.errors import IncompleteData, LocalProtocolError, RemoteProtocolError
 from wire.files.hosts import HOST_BYTES_IPV4, Host, decode_host, encode_host, encode_message_id
 from wire.files.properties import (
     PROPERTIES_BYTES_MAX,
-    PROPERTY_CRC_BYTES,
     decode_properties,
-    decode_property_crc,
 )
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -228,7 +226,6 @@ def decode_record(
     *,
     end: int | None = None,
     check_crc: bool = True,
-    check_property_crc: bool = False,
     size_max: int = RECORD_BYTES_MAX,
 ) -> Record:
     """Decode the record that begins at `pos`.
@@ -238,8 +235,6 @@ def decode_record(
         pos: where the record begins in it.
         end: the end of the bytes that are read; None for the end of `buf`.
         check_crc: whether the CRC of the body is compared; an empty body has none.
-        check_property_crc: whether the property CRC is demanded and compared (upstream:
-            forceVerifyPropCRC).
         size_max: a larger total size counts as corrupt, so that no reader waits for its end.
 
     Raises:
@@ -256,8 +251,6 @@ def decode_record(
     body = data[layout.size : body_end]
     if check_crc and body and crc32(body) & CRC_MASK != crc:
         raise RemoteProtocolError(f"body CRC is not {crc}, which the record says")
-    if check_property_crc and not property_crc_fits(data):
-        raise RemoteProtocolError("the property CRC is missing or wrong")
     return Record(
         version=topic_at - body_end,
         body_crc=crc,
@@ -277,12 +270,6 @@ def decode_record(
         properties=data[properties_at:],
         size=size,
     )
-
-
-def property_crc_fits(record: bytes) -> bool:
-    """Return whether a whole record ends with a property CRC that is right."""
-    expected = decode_property_crc(record[-PROPERTY_CRC_BYTES:])
-    return expected == crc32(record[:-PROPERTY_CRC_BYTES]) & CRC_MASK
 
 
 def encode_topic(topic: str, version: int | None = None) -> tuple[int, bytes]:

@@ -31,7 +31,6 @@ KEYS: Final = "KEYS"  # several, with a blank between
 UNIQ_KEY: Final = "UNIQ_KEY"  # the id that the producer gave
 DELAY: Final = "DELAY"  # delay level, decimal, from 1
 WAIT: Final = "WAIT"  # "true": the producer waits for the slaves
-PROPERTY_CRC: Final = "__CRC32#"
 # Light message queues that lead to the record, too, and its queue offset in each; with commas.
 MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
 MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
@@ -41,8 +40,6 @@ INNER_NUM: Final = "INNER_NUM"
 
 # The field for its length is a signed short.
 PROPERTIES_BYTES_MAX: Final = 2**15 - 1
-# `__CRC32#` 0x01, 10 digits, 0x02: always the last bytes of a record that has it.
-PROPERTY_CRC_BYTES: Final = 20
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 """messageDelayLevel's default; level n is the n-th."""
@@ -54,18 +51,14 @@ _UNSHARED_TOPICS: Final = ("%RETRY%", "rmq_sys_")
 _LONG_MAX: Final = 2**63 - 1
 _SHORT_MAX: Final = 2**15 - 1
 
-_CRC_START: Final = PROPERTY_CRC.encode() + NAME_END
 _NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def encode_properties(
-    properties: Mapping[str, str] | Sequence[tuple[str, str]], *, final_separator: bool = True
-) -> bytes:
-    """Encode `properties` as a block, in their order.
+def encode_properties(properties: Mapping[str, str] | Sequence[tuple[str, str]]) -> bytes:
+    """Encode `properties` as a block, in their order. It ends with 0x02, which 4.9 omits.
 
     Args:
         properties: names and values, neither empty, without 0x01 and 0x02 (a value may hold 0x01).
-        final_separator: whether the block ends with 0x02, as from 5.2.0 on; 4.9 omits it.
 
     Raises:
         LocalProtocolError: a name or value would not be read back, or the block is too long.
@@ -76,7 +69,7 @@ def encode_properties(
             raise LocalProtocolError(f"property {name!r} = {value!r} would not be read back")
     text = "".join(f"{name}\1{value}\2" for name, value in pairs)
     try:
-        block = text.encode() if final_separator else text[:-1].encode()
+        block = text.encode()
     except UnicodeEncodeError as error:
         raise LocalProtocolError(f"a property is not Unicode text: {error}") from None
     if len(block) > PROPERTIES_BYTES_MAX:
@@ -237,24 +230,3 @@ def _decimal(text: str, most: int) -> int | None:
         return None
     value = int(text)
     return value if value <= most else None
-
-
-def encode_property_crc(crc: int) -> bytes:
-    """Encode the 20 bytes of the property CRC: ten digits of `crc`, the least significant first.
-
-    Raises:
-        LocalProtocolError: `crc` has more than 31 bits.
-    """
-    if not 0 <= crc < 2**31:
-        raise LocalProtocolError(f"property CRC {crc} has more than 31 bits")
-    return _CRC_START + f"{crc:010d}"[::-1].encode() + VALUE_END
-
-
-def decode_property_crc(data: bytes) -> int | None:
-    """Return the CRC in the last PROPERTY_CRC_BYTES of a record; None if they hold none."""
-    digits = data[len(_CRC_START) : -1]
-    if len(data) != PROPERTY_CRC_BYTES or not data.startswith(_CRC_START):
-        return None
-    if not data.endswith(VALUE_END) or not digits.isdigit():
-        return None
-    return int(digits[::-1])

@@ -27,9 +27,6 @@ from wire.files.message_record import (
 )
 from wire.files.properties import (
     PROPERTIES_BYTES_MAX,
-    PROPERTY_CRC_BYTES,
-    VALUE_END,
-    encode_property_crc,
 )
 
 # int rest of the file, int BLANK_MAGIC. A file keeps room for it behind every record.
@@ -64,8 +61,6 @@ class RecordEncoder:
     Args:
         topic: at most 32767 bytes of UTF-8; above 127 bytes the records are of version 2.
         born_host, store_host: (IP address, port) of producer and master; IPv4 or IPv6 each.
-        append_property_crc: whether each record ends with a property CRC (upstream:
-            enabledAppendPropCRC).
         body_bytes_max: the largest body (upstream: maxMessageSize).
 
         Raises:
@@ -73,7 +68,7 @@ class RecordEncoder:
     """
 
     __slots__ = (
-        "_append_property_crc", "_body_bytes_max", "_born", "_fixed_bytes", "_host_bits", "_magic",
+        "_body_bytes_max", "_born", "_fixed_bytes", "_host_bits", "_magic",
         "_pack", "_record_bytes_max", "_store", "_topic", "_topic_alone", "topic", "version",
     )  # fmt: skip
 
@@ -83,7 +78,6 @@ class RecordEncoder:
         born_host: Host,
         store_host: Host,
         *,
-        append_property_crc: bool = False,
         body_bytes_max: int = BODY_BYTES_MAX,
     ) -> None:
         assert 0 < body_bytes_max < 2**31 - RECORD_OVERHEAD_MAX
@@ -96,16 +90,12 @@ class RecordEncoder:
         self._host_bits = which << 4
         self._pack = HEAD_STRUCTS[which].pack
         self._fixed_bytes = HEAD_STRUCTS[which].size + len(self._topic) + 2
-        self._append_property_crc = append_property_crc
         self._body_bytes_max = body_bytes_max
         self._record_bytes_max = body_bytes_max + RECORD_OVERHEAD_MAX
 
     def record_size(self, body_bytes: int, properties: bytes = b"") -> int:
         """Return the size of the record for a body of `body_bytes` with this property block."""
-        size = self._fixed_bytes + body_bytes + len(properties)
-        if self._append_property_crc:
-            size += PROPERTY_CRC_BYTES + (bool(properties) and not properties.endswith(VALUE_END))
-        return size
+        return self._fixed_bytes + body_bytes + len(properties)
 
     def encode_into(
         self,
@@ -137,11 +127,7 @@ class RecordEncoder:
         Raises:
             LocalProtocolError: a field, the body, the properties or the record is out of range.
         """
-        if self._append_property_crc and properties and not properties.endswith(VALUE_END):
-            properties += VALUE_END
-        body_bytes = len(body)
-        reserved = PROPERTY_CRC_BYTES if self._append_property_crc else 0
-        properties_bytes = len(properties) + reserved
+        body_bytes, properties_bytes = len(body), len(properties)
         size = self._fixed_bytes + body_bytes + properties_bytes
         if (
             body_bytes > self._body_bytes_max
@@ -160,7 +146,6 @@ class RecordEncoder:
             )  # fmt: skip
         except struct.error as error:
             raise LocalProtocolError(f"a field is out of range: {error}") from None
-        start = len(out)
         out += head
         out += body
         if not properties_bytes:
@@ -169,8 +154,6 @@ class RecordEncoder:
         out += self._topic
         out += properties_bytes.to_bytes(2, "big")
         out += properties
-        if reserved:
-            out += encode_property_crc(crc32(out[start:]) & CRC_MASK)
         return size
 
     def _problem(self, body_bytes: int, properties_bytes: int, size: int, sys_flag: int) -> str:

@@ -29,7 +29,6 @@ from wire.files.message_record import (
     TOPIC_BYTES_MAX_V1,
     Buffer,
     decode_record,
-    property_crc_fits,
     topic_text,
 )
 from wire.files.properties import (
@@ -124,7 +123,6 @@ def scan(
     *,
     physical_offset: int | None = None,
     check_crc: bool = True,
-    check_property_crc: bool = False,
     size_max: int = RECORD_BYTES_MAX,
 ) -> tuple[list[tuple[int, int]], Scanned]:
     """Return position and size of each good record from `start` on, and why there are no more.
@@ -137,8 +135,6 @@ def scan(
         end: the end of the bytes that are read; None for the end of `buf`.
         physical_offset: the offset in the log of the byte at `start`; None: it is not checked.
         check_crc: whether the CRC of each body is compared.
-        check_property_crc: whether each property CRC is demanded and compared (upstream:
-            forceVerifyPropCRC).
         size_max: a larger total size counts as corrupt, so that no reader waits for its end.
     """
     limit = len(buf) if end is None else end
@@ -164,11 +160,9 @@ def scan(
             break
         if check_crc and body_length and not _body_crc_fits(buf, pos, body_at, body_length):
             break
-        if check_property_crc and not property_crc_fits(bytes(buf[pos:record_end])):
-            break
         found.append((pos, size))
         pos = record_end
-    return found, _why(buf, pos, limit, shift, check_crc, check_property_crc, size_max)
+    return found, _why(buf, pos, limit, shift, check_crc, size_max)
 
 
 def walk(buf: Buffer, *, physical_offset: int, size_max: int = RECORD_BYTES_MAX) -> Scanned:
@@ -189,7 +183,7 @@ def walk(buf: Buffer, *, physical_offset: int, size_max: int = RECORD_BYTES_MAX)
         if not RECORD_BYTES_MIN <= size <= size_max or size > limit - pos:
             break
         pos += size
-    return _why(buf, pos, limit, physical_offset, False, False, size_max)
+    return _why(buf, pos, limit, physical_offset, False, size_max)
 
 
 def begins_record(head: bytes, offset: int) -> bool:
@@ -278,7 +272,7 @@ def scan_heads(
         head = (physical, size, topic, queue_id, queue_offset, sys_flag, store_ts, *more)
         found.append(new(RecordHead, head))
         pos = record_end
-    return found, _why(buf, pos, limit, shift, False, False, size_max)
+    return found, _why(buf, pos, limit, shift, False, size_max)
 
 
 def _properties_at(buf: Buffer, magic: int, body_at: int, body_length: int, record_end: int) -> int:
@@ -351,7 +345,6 @@ def _why(
     limit: int,
     shift: int | None,
     check_crc: bool,
-    check_property_crc: bool,
     size_max: int,
 ) -> Scanned:
     """Return why the scan stops at `pos`, where the fast loop stopped, by a slow, exact reading."""
@@ -370,7 +363,6 @@ def _why(
             pos,
             end=limit,
             check_crc=check_crc,
-            check_property_crc=check_property_crc,
             size_max=size_max,
         )
     except IncompleteData as error:
