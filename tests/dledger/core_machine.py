@@ -11,7 +11,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 from typing import ClassVar
+
+sys.path.append(str(Path(__file__).parents[1]))
 
 from core_member import Member
 from core_run import converge

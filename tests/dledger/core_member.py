@@ -12,6 +12,7 @@ from core_calls import ask_vote, beat, send_transfer
 from core_changes import Changes
 from core_disk import ENTRY_BYTES, Append
 from core_process import Process
+from entry_kit import new_entry
 
 from actors.dledger.core import quorum
 from actors.dledger.core.dispatch import Dispatch
@@ -26,7 +27,6 @@ from actors.dledger.core.transfer import TransferAsked
 from actors.dledger.core.votes import VoteAsked
 from actors.dledger.replication.entry_handler import CatchingUp
 from actors.log_types import Membership
-from wire.dledger.entry import new_entry
 from wire.dledger.rpc import PushEntryRequest
 
 

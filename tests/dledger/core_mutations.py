@@ -13,6 +13,9 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))
 
 import attrs
 import pytest

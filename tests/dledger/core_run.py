@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from random import Random
+
+sys.path.append(str(Path(__file__).parents[1]))
 
 import attrs
 from core_dialect import SHARE

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from entry_kit import new_entry
+
 from actors.dledger.core.intake import Intake
 from actors.dledger.core.intake_effects import IntakeEffects, Pushed
 from actors.dledger.core.push_effects import PushAnswer
 from actors.dledger.core.settings import PushSettings
 from wire.dledger.codes import PushType, ResponseCode
-from wire.dledger.entry import Entry, new_entry
+from wire.dledger.entry import (
+    Entry,
+)
 
 
 def entry(index: int, term: int = 5, body: str = "") -> Entry:

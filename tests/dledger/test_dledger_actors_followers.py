@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from entry_kit import new_entry
 from group_kit import SMALL, Group, group_config, opened, run_member
 
 from actors.dledger.replication.append_messages import Committed
@@ -16,7 +17,6 @@ from actors.events.dledger import DispatcherChanged, EntriesRefused, RoleChanged
 from actors.runtime import describe
 from actors.storage.ledger import store, store_messages
 from wire.dledger.codes import PushType, ResponseCode
-from wire.dledger.entry import new_entry
 from wire.dledger.rpc import (
     InstallSnapshotRequest,
     PushEntryRequest,

@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from entry_kit import new_entry
 from free_ports import free_port
 from group_kit import run_member
 from rpc_kit import Client, frame_of
@@ -26,7 +27,9 @@ from actors.env.tcp import TcpNetwork
 from actors.events.remoting import RPCConnectionClosed, RPCFrameRefused
 from actors.events.runtime import ActorCrashed
 from wire.dledger.codes import PushType, RequestCode
-from wire.dledger.entry import Entry, new_entry
+from wire.dledger.entry import (
+    Entry,
+)
 from wire.dledger.rpc import AppendEntryRequest, HeartBeatRequest, PushEntryRequest, Request
 from wire.remoting.frame import FRAME_BYTES_MAX, REMOTING_SYSTEM_ERROR, encode_frame
 from wire.remoting.header import Header

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import golden_dledger as golden
 import pytest
+from entry_kit import new_entry
 from replay_differences import DIFFERENCES, Difference
 from replay_kit import Replay, Story, reported
 from replay_rows import Answer, rows
 
-from wire.dledger.entry import Entry, new_entry
+from wire.dledger.entry import (
+    Entry,
+)
 
 SERIES = golden.SCENARIOS[:10]
 """One group's life; the last two are groups of their own."""

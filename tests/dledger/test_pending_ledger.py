@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import attrs
+from entry_kit import new_entry
 
 from actors.dledger.core.intake_effects import StoreChange
 from actors.dledger.replication.pending_ledger import PendingLedger
 from actors.storage.ledger.entry_window import EntryWindow
 from actors.storage.ledger.memory_ledger import MemoryEntries, MemoryLedger, MemoryReader
-from wire.dledger.entry import Entry, decode_entries, new_entry
+from wire.dledger.entry import (
+    Entry,
+    decode_entries,
+)
 
 FILE_BYTES = 1 << 16
 

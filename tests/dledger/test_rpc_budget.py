@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from entry_kit import new_entry
 from rpc_kit import Client, ServerKit, answer_at_once, frame_of, keep, request, serving, success
 
 from actors.dledger.rpc import server
@@ -33,7 +34,10 @@ from actors.remoting.stream import (
 )
 from actors.runtime.pool import Pool
 from wire.dledger.codes import RequestCode
-from wire.dledger.entry import BODY_BYTES_MAX, Entry, new_entry
+from wire.dledger.entry import (
+    BODY_BYTES_MAX,
+    Entry,
+)
 from wire.dledger.rpc import (
     AppendEntryRequest,
     GetEntriesRequest,

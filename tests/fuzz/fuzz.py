@@ -14,6 +14,7 @@ import traceback
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.append(str(Path(__file__).parents[1]))
 
 import fuzz_autoswitch
 import fuzz_broker

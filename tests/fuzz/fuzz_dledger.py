@@ -7,6 +7,7 @@ import pathlib
 import struct
 
 import msgspec
+from entry_kit import encode_entry
 from fuzz_engine import Target
 from fuzz_wire import files_of
 
@@ -137,7 +138,7 @@ def entries(data: bytes) -> object:
         assert (head.at, head.index, head.term, head.pos) == (
             at, entry.index, entry.term, entry.pos,
         )  # fmt: skip
-        assert dledger_entry.encode_entry(entry) == data[at : at + entry.size]
+        assert encode_entry(entry) == data[at : at + entry.size]
         at += entry.size
     assert scanned.end == at
     assert len(scan.scan(data, pos=0, index=0)[0]) <= len(heads)

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from entry_kit import encode_entry, encode_index, new_entry
+
 from actors.pipeline.sources.formats import COMMIT_LOG, DLEDGER, Format
 from actors.pipeline.sources.log_files import logs_at
 from actors.pipeline.sources.options import Options, read_options
@@ -16,7 +18,6 @@ from actors.pipeline.sources.plan import batch_parts
 from actors.pipeline.sources.rows import batches
 from actors.pipeline.sources.stretches import Reading
 from wire.dledger.entry import encode_blank as encode_ledger_blank
-from wire.dledger.entry import encode_entry, encode_index, new_entry
 from wire.dledger.entry import fits_in_file as entry_fits
 from wire.files.commit_log import RecordEncoder, encode_blank, encode_properties, segment_name
 from wire.files.record_encoder import fits_in_segment

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entry_kit import encode_entry, new_entry
 from hypothesis import given
 from hypothesis import strategies as st
 from sources_kit import GOLDEN, HOST
@@ -17,7 +18,9 @@ from sources_kit import GOLDEN, HOST
 from actors.pipeline.sources.cells import time_cells
 from actors.pipeline.sources.entry_chunk import ENTRY_COLUMNS, Behind, find_entries
 from actors.pipeline.sources.message_chunk import MESSAGE_COLUMNS, find_messages
-from wire.dledger.entry import decode_entry, encode_entry, new_entry
+from wire.dledger.entry import (
+    decode_entry,
+)
 from wire.dledger.entry import encode_blank as ledger_blank
 from wire.dledger.scan import scan as scan_ledger
 from wire.files.commit_log import RecordEncoder, decode_record, encode_blank, scan

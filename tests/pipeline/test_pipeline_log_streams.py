@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from entry_kit import encode_entry, encode_index, new_entry
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes
 from sources_kit import SEGMENT, START_MS, LedgerWriter, LogWriter, damage_in, messages, options_of
 
 from actors.pipeline.errors import SourceError
 from actors.pipeline.sources.formats import COMMIT_LOG, DLEDGER, Format
 from actors.pipeline.sources.log_stream import LogStreamReader
-from wire.dledger.entry import encode_entry, encode_index, new_entry
 
 BODIES = [b"%03d" % number * (number % 90 + 1) for number in range(100)]
 

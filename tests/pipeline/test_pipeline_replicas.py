@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 from audit_events_kit import promise
+from entry_kit import encode_entry, new_entry
 from lines_kit import Boot, events_of
 from pyspark.sql import SparkSession
 from sources_kit import LogWriter
@@ -46,7 +47,6 @@ from actors.pipeline.audits.data_stores import (
 from actors.pipeline.locations import Location
 from actors.pipeline.sources.formats import COMMIT_LOG
 from actors.pipeline.verdicts import CheckedLog
-from wire.dledger.entry import encode_entry, new_entry
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ import pytest
 import trio
 from broken_code import MUTATIONS, Mutation
 
-sys.path.append(str(Path(__file__).parents[1] / "dledger"))
+sys.path += [str(Path(__file__).parents[1] / "dledger"), str(Path(__file__).parents[1])]
 
 from broken_actors import LEDGER_MUTATIONS
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
+from entry_kit import encode_entry, new_entry
 
 from actors.events import dledger, store
 from actors.log_types import Batch, Offsets, Receipt, Record
@@ -25,7 +26,9 @@ from actors.sim.history import (
 from actors.sim.world import SimEvent, open_world
 from actors.storage.ledger.term_files import TermVote
 from actors.storage.log.commit_log import segment_path
-from wire.dledger.entry import encode_blank, encode_entry, new_entry
+from wire.dledger.entry import (
+    encode_blank,
+)
 
 GROUP = ledger_config(3, {"g0": {}}).ledger_groups_of("n0")[0]
 

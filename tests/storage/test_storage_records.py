@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from entry_kit import encode_entry, new_entry
 
 from actors.errors import CorruptLog
 from actors.log_types import Batch, Message, NewRecord, StoredBatch
 from actors.records import decoded
 from actors.storage.commitlog.group_commit import AppendEncoder
-from wire.dledger.entry import encode_entry, has_body, new_entry
+from wire.dledger.entry import (
+    has_body,
+)
 
 START = 5000
 

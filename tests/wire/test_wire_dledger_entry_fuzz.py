@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from entry_kit import encode_entries, encode_entry, encode_index, new_entry
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,10 +13,6 @@ from wire.dledger.entry import (
     IndexRecord,
     decode_entry,
     decode_index,
-    encode_entries_into,
-    encode_entry,
-    encode_index,
-    new_entry,
 )
 from wire.dledger.scan import EntryHead, scan
 from wire.files.scanned import Stop
@@ -27,12 +24,6 @@ def chain(count: int, *, index: int = 0, term: int = 1, pos: int = 0) -> tuple[E
         entries.append(new_entry(index=number, term=term, pos=pos, body=b"%d" % number))
         pos += entries[-1].size
     return tuple(entries)
-
-
-def encoded(entries: tuple[Entry, ...]) -> bytes:
-    out = bytearray(sum(entry.size for entry in entries))
-    assert encode_entries_into(out, 0, entries) == len(out)
-    return bytes(out)
 
 
 def changed(entry: Entry, **fields: Any) -> Entry:
@@ -62,7 +53,7 @@ def test_entries_round_trip_with_anything_behind(entry: Entry, behind: bytes) ->
 
 @given(st.integers(1, 4), st.data())
 def test_damaged_entries_decode_or_are_refused(count: int, data: st.DataObject) -> None:
-    damaged = bytearray(encoded(chain(count)))
+    damaged = bytearray(encode_entries(chain(count)))
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     damaged = damaged[: data.draw(st.integers(0, len(damaged)))]

@@ -7,6 +7,7 @@ from typing import Any
 
 import golden_dledger as golden
 import pytest
+from entry_kit import new_entry
 
 from wire.dledger.codes import (
     PushType,
@@ -15,7 +16,9 @@ from wire.dledger.codes import (
     VoteResult,
     response_code,
 )
-from wire.dledger.entry import Entry, new_entry
+from wire.dledger.entry import (
+    Entry,
+)
 from wire.dledger.push_rpc import encode_batch
 from wire.dledger.rpc import (
     AppendEntryRequest,

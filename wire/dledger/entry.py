@@ -1,4 +1,4 @@
-"""DLedger's entry and index record: their layout, and how many are encoded into one buffer.
+"""DLedger's entry and index record: their layout, and how they are decoded.
 
 Upstream: openmessaging/dledger, entry/DLedgerEntry.java, DLedgerEntryCoder.java,
 store/file/DLedgerMmapFileStore.java, MmapFileList.java, tag dledger-all-0.3.1.2. Reading a stretch
@@ -43,7 +43,7 @@ BLANK fills it and the entry begins the next file. Positions must be equal on al
 Differs:
 - An entry above ENTRY_BYTES_MAX or above what any file holds is refused before anything is written;
   upstream throws, or leaves two blank files behind.
-- An entry whose `size` is not 48 + n, or whose magic recovery would not accept, is not encoded.
+- An entry whose `size` is not 48 + n, or whose magic recovery would not accept, is not stored.
 """
 
 from __future__ import annotations
@@ -123,12 +123,6 @@ class IndexRecord(Struct, frozen=True, gc=False):
     term: int
 
 
-def new_entry(*, index: int, term: int, pos: int, body: bytes) -> Entry:
-    """Return the entry that a leader of `term` makes of `body` at this index and position."""
-    size = ENTRY_HEAD_BYTES + len(body)
-    return Entry(body=body, index=index, magic=MAGIC_NORMAL, pos=pos, size=size, term=term)
-
-
 def entry_bytes_max(file_bytes: int) -> int:
     """Return the size of the largest entry of a group with data files of `file_bytes`."""
     return min(ENTRY_BYTES_MAX, file_bytes - BLANK_BYTES)
@@ -179,61 +173,6 @@ def entry_problem(entry: Entry) -> str | None:
     if entry.index > INDEX_MAX or entry.pos > POS_MAX:
         return f"entry {entry.index} at {entry.pos} lies where no log ever comes"
     return None
-
-
-def encode_entry(entry: Entry) -> bytes:
-    """Encode one entry as in a data file. Raises: the errors of `encode_entries_into`."""
-    out = bytearray(max(entry.size, ENTRY_HEAD_BYTES))
-    encode_entries_into(out, 0, (entry,))
-    return bytes(out)
-
-
-def encode_entries_into(out: bytearray, at: int, entries: Sequence[Entry]) -> int:
-    """Write entries that follow each other in one file into `out` from `at`; return their end.
-
-    Args:
-        out: a buffer with room for all of them, which is not made larger.
-        entries: each at the position where the one before it ends.
-
-    Raises:
-        LocalProtocolError: an entry has a problem (`entry_problem`), is not at its position, holds
-            a number out of range, or does not fit. `out` behind `at` is undefined then.
-    """
-    pack_into = ENTRY_HEAD.pack_into
-    room_end = len(out)
-    shift = entries[0].pos - at if entries else 0
-    try:
-        for entry in entries:
-            body = entry.body
-            size = entry.size
-            body_bytes = len(body)
-            end = at + size
-            if (
-                size != ENTRY_HEAD_BYTES + body_bytes
-                or entry.magic != MAGIC_NORMAL
-                or entry.pos != at + shift
-                or end > room_end
-                or size > ENTRY_BYTES_MAX
-            ):
-                raise LocalProtocolError(_problem(entry, at + shift, room_end - at))
-            pack_into(
-                out, at, MAGIC_NORMAL, size, entry.index, entry.term, entry.pos, entry.channel,
-                entry.chain_crc, entry.body_crc, body_bytes,
-            )  # fmt: skip
-            out[at + ENTRY_HEAD_BYTES : end] = body
-            at = end
-    except struct.error as error:
-        raise LocalProtocolError(f"a field is out of range: {error}") from None
-    return at
-
-
-def _problem(entry: Entry, pos: int, room_bytes: int) -> str:
-    problem = entry_problem(entry)
-    if problem is not None:
-        return problem
-    if entry.pos != pos:
-        return f"entry {entry.index} belongs to {entry.pos}, not {pos}"
-    return f"entry {entry.index} of {entry.size} bytes, room for {room_bytes}"
 
 
 def decode_entry(buf: Buffer, at: int = 0, end: int | None = None) -> Entry:
@@ -308,24 +247,6 @@ def decode_entries(buf: bytes) -> list[Entry]:
         )
         at = behind
     return found
-
-
-def encode_index(entries: Sequence[Entry]) -> bytes:
-    """Encode the index records of these entries, one behind the other.
-
-    Raises:
-        LocalProtocolError: a number is out of range.
-    """
-    out = bytearray(INDEX_BYTES * len(entries))
-    pack_into = INDEX_RECORD.pack_into
-    at = 0
-    try:
-        for entry in entries:
-            pack_into(out, at, entry.magic, entry.pos, entry.size, entry.index, entry.term)
-            at += INDEX_BYTES
-    except struct.error as error:
-        raise LocalProtocolError(f"a field is out of range: {error}") from None
-    return bytes(out)
 
 
 def encode_index_records(records: Sequence[IndexRecord]) -> bytes:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pytest
+from entry_kit import new_entry
 
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Disk, Env
@@ -18,7 +19,11 @@ from actors.storage.layout import LedgerLayout
 from actors.storage.ledger.file_ledger import FileLedger, open_ledger
 from actors.storage.ledger.ledger import LedgerStore
 from actors.storage.ledger.settings import LedgerSettings
-from wire.dledger.entry import Entry, decode_entry, new_entry, position
+from wire.dledger.entry import (
+    Entry,
+    decode_entry,
+    position,
+)
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "dledger"
 ROOT = "/data/n0/groups/ledger"

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 import trio
+from entry_kit import new_entry
 from ledger_kit import model, opened, sim_disk
 from ledger_store_kit import Kit, running
 from store_tree import dying
 
 from actors.sim.disk import SimDisk
-from wire.dledger.entry import new_entry, position
+from wire.dledger.entry import (
+    position,
+)
 
 FILE = 4096
 Log = list[tuple[int, int, bytes]]

@@ -6,6 +6,7 @@ import itertools
 import random
 
 import pytest
+from entry_kit import new_entry
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -23,7 +24,10 @@ from actors.storage.ledger.ledger import BelowCommitted, LedgerStore, TermVote, 
 from actors.storage.ledger.memory_ledger import MemoryLedger
 from actors.storage.ledger.recovery import first_entry
 from actors.storage.log.expiry import HOUR_MS
-from wire.dledger.entry import decode_entry, new_entry, position
+from wire.dledger.entry import (
+    decode_entry,
+    position,
+)
 
 MACHINE = settings(max_examples=60, stateful_step_count=40, deadline=None)
 SIZES = [0, 1, 7, 40, 300, 464, 512, 900, 1500, 4040]

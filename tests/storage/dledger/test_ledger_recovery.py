@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from entry_kit import encode_entry
 from hypothesis import given
 from hypothesis import strategies as st
 from ledger_kit import (
@@ -27,7 +28,9 @@ from actors.storage.ledger import recovery
 from actors.storage.ledger.ledger import GRANULE_BYTES, TermVote, may_be_torn, of_entries
 from actors.storage.ledger.mark import Mark
 from actors.storage.ledger.term_files import LostVote
-from wire.dledger.entry import encode_blank, encode_entry
+from wire.dledger.entry import (
+    encode_blank,
+)
 
 
 def patched(disk: SimDisk, offset: int, data: bytes) -> None:

@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable
 
 import pytest
+from entry_kit import encode_entry, new_entry
 from ledger_kit import FILE, LAYOUT, env_of, finish, opened, small
 from ledger_tools_kit import COUNT, checked, filled, flip, ledger_at, write_file
 
@@ -22,7 +23,6 @@ from actors.storage.ledger.member_opening import open_member
 from actors.storage.ledger.term_files import TERM_MAX
 from actors.storage.tools.commitlog.check import CheckOptions
 from actors.storage.tools.ledger.check import check_ledger
-from wire.dledger.entry import encode_entry, new_entry
 from wire.dledger.files import LedgerCheckpoint, encode_ledger_checkpoint
 
 DATA, INDEX, SUMS = LAYOUT.commit_log, LAYOUT.index, LAYOUT.sums

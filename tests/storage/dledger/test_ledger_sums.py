@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from entry_kit import encode_entry, new_entry
 from ledger_kit import LAYOUT, dying_after, fresh, model, opened, sim_disk, sync
 from ledger_tools_kit import checked
 
 from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
 from actors.storage.ledger.per_index import SUM_BYTES, sums_at
-from wire.dledger.entry import encode_entry, new_entry
 
 BODIES = [bytes([97 + n]) * 300 for n in range(4)]
 ENTRIES = [(n, 1, body) for n, body in enumerate(BODIES)]

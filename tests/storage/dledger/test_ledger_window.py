@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from entry_kit import encode_entries
 from ledger_kit import FILE, LAYOUT, finish, fresh, sim_disk, small
 
 from actors.storage.ledger import entry_window
@@ -10,7 +11,9 @@ from actors.storage.ledger.entry_window import EntryWindow
 from actors.storage.ledger.ledger import IndexGone, IndexNotThere, LedgerStore
 from actors.storage.ledger.memory_ledger import MemoryEntries, MemoryLedger, MemoryReader
 from actors.storage.ledger.reader import LedgerReader
-from wire.dledger.entry import decode_entries, encode_entries_into
+from wire.dledger.entry import (
+    decode_entries,
+)
 from wire.errors import IncompleteData, RemoteProtocolError
 
 BODIES = [bytes([65 + number % 26]) * (number % 700) for number in range(60)]
@@ -91,13 +94,12 @@ def test_what_has_expired_is_gone() -> None:
 def test_entries_are_decoded_to_the_last_byte() -> None:
     ledger, window = both()[1]
     entries = window.entries(0, 5)
-    data = bytearray(sum(entry.size for entry in entries))
-    assert encode_entries_into(data, 0, entries) == len(data)
-    assert decode_entries(bytes(data)) == list(entries)
+    data = encode_entries(entries)
+    assert decode_entries(data) == list(entries)
     assert decode_entries(b"") == []
     for size in (len(data) - 1, len(data) - entries[5].size + 47, 10):
         with pytest.raises(IncompleteData):
-            decode_entries(bytes(data[:size]))
+            decode_entries(data[:size])
     for at, value in ((3, 2), (8, 0xFF), (16, 0xFF), (24, 0xFF), (44, 0x40)):
         bad = bytearray(data)
         bad[at] = value
