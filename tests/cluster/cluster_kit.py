@@ -118,10 +118,14 @@ def bodies_of(cluster: Cluster, node: str) -> list[bytes]:
 
 
 def statuses(cluster: Cluster) -> dict[str, Any]:
+    return statuses_of(cluster.file)
+
+
+def statuses_of(file: str) -> dict[str, Any]:
     """What `status --json` prints of each node, without the start of a process; None if it does not
     answer.
     """
-    config = load(cluster.file)
+    config = load(file)
     connect, holder = partial(connect_own, config), partial(data_holder, config)
     ask = partial(status, config, config.python_nodes, connect, holder, as_json=True)
     nodes: dict[str, Any] = json.loads(trio.run(ask).text)["nodes"]
