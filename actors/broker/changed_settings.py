@@ -42,6 +42,10 @@ ACTING: Final[Mapping[str, Key]] = {PERMISSION.name: PERMISSION} | {
 }
 _FILE_BYTES_MAX: Final = 64 << 10
 _MS_MAX: Final = 1 << 53
+CHANGE_BYTES_MAX: Final = 64 << 10
+"""The most bytes of a request that changes settings."""
+_PROBLEMS_MAX: Final = 8
+"""How many of a request's settings that cannot be changed are named."""
 _KEYS_OF: Final = {name: key for key, name in PROPERTIES.items()}
 _LOGGER = logging.getLogger("triolog.broker")
 
@@ -145,7 +149,9 @@ class ChangedSettings:
         """
         problems = [line for name, text in wanted.items() if (line := self._problem(name, text))]
         if problems or not wanted:
-            raise NotChanged("; ".join(problems) or "nothing to change")
+            left = len(problems) - _PROBLEMS_MAX
+            more = [f"{left} more"] if left > 0 else []
+            raise NotChanged("; ".join(problems[:_PROBLEMS_MAX] + more) or "nothing to change")
         before, at_ms = self._changed, self.now_ms()
         self._changed = before | {
             name: _Changed(text.strip(), self._in_file(name), at_ms)

@@ -29,7 +29,7 @@ from typing import Final
 import attrs
 import trio
 
-from actors.broker.changed_settings import ChangedSettings, NotChanged
+from actors.broker.changed_settings import CHANGE_BYTES_MAX, ChangedSettings, NotChanged
 from actors.broker.midnights import Midnights
 from actors.config.brokerconf.properties import parse_properties
 from actors.env import Env
@@ -235,6 +235,9 @@ class Introspection:
         Raises:
             Refused: nothing was changed.
         """
+        if len(request.body) > CHANGE_BYTES_MAX:
+            expected = f"expected at most {CHANGE_BYTES_MAX} bytes, found {len(request.body)}"
+            raise Refused(ResponseCode.INVALID_PARAMETER, expected)
         try:
             entries = parse_properties(request.body, "the request")
             self.changed.change({entry.key: entry.value for entry in entries})

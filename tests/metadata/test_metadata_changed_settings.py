@@ -59,6 +59,10 @@ async def test_what_is_refused_says_which_key_to_change(autojump_clock: object) 
             remark = await refused(operator, body)
             assert remark.startswith(f"{name}: {line}"), remark
         assert await refused(operator, b"\n") == "nothing to change"
+        many = b"".join(b"a%d=1\n" % number for number in range(9))
+        assert (await refused(operator, many)).endswith("a7: it means nothing here; 1 more")
+        remark = await refused(operator, b"a=1\n" * 20_000)
+        assert remark == "expected at most 65536 bytes, found 80000"
         remark = await refused(operator, b"fileReservedTime=48\ninSyncReplicas=1\n")
         assert remark.startswith("inSyncReplicas: ")
         assert await config_of(operator, "n0") == before
