@@ -1,9 +1,20 @@
-"""What `triolog pipeline report` takes, part by part: Spark's jobs, processor time, and the clock.
+"""What `triolog pipeline report` takes until its first page and in all, in turns with another
+checkout's; with --parts what each of its parts takes.
 
-Run: python tests/bench/bench_report.py [--data var/audit/data --profile short]
-Needs the extra pipeline, some Java, and a run's data directory: `make audit` leaves one, with
-SECONDS=600 ARGS="--kills 8" a longer one. The parts, in order, each once, as the command has them
-but for the two kinds of audits, which are apart here:
+Run: python tests/bench/bench_report.py [--data DIR --against CHECKOUT --rounds 3]
+     python tests/bench/bench_report.py --parts [--data DIR --profile local]
+
+Needs the extra pipeline and some Java. Without DIR the report is of a run that is made first, which
+takes some four minutes: three nodes, both groups, SECONDS at RATE records/s for each group, KILLS
+nodes killed (`tests/audit.py`). It stays in var/report, and the next measurement takes it again.
+
+Each round runs the command as people do, with tables of its own that begin empty; with CHECKOUT,
+another clone of this repository, that one's command too, in turn. Then the verdicts of both must be
+the same. Processor time is that of the command and all that it starts, by the system; where others
+use the machine, it says more than the clock.
+
+The parts, in order, each once in one process, as the command has them but for the two kinds of
+audits, which are apart here:
 
 - start: of Java and Spark.
 - bronze, silver, gold; pictures: what is drawn is gathered, drawn and written.
@@ -16,18 +27,22 @@ little on what else runs there.
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import attrs
-from bench_kit import arguments, show_versions
+from bench_kit import Figures, arguments, show_versions
 from bench_pipeline_sources import cpu_since, ticks_below
 
 from actors.pipeline import layers, silver, steps
@@ -41,7 +56,80 @@ from actors.pipeline.report.pictures import pictures
 from actors.pipeline.session import Profile, close_session, open_session
 from actors.pipeline.sources.log_source import register
 
-OF_RECORDS = (REPLICAS_EQUAL, ACKNOWLEDGED_READABLE, WRITTEN_READABLE)
+ROOT: Final = Path(__file__).resolve().parents[2]
+SECONDS: Final = 150
+RATE: Final = 9000
+KILLS: Final = 6
+HERE: Final = "this checkout"
+OTHER: Final = "the other one"
+FIRST_PAGE: Final = "without the verdicts"
+"""What the line about the first page says, and no other one."""
+COLUMNS: Final = ("first page s", "all s", "processor s")
+OF_RECORDS: Final = (REPLICAS_EQUAL, ACKNOWLEDGED_READABLE, WRITTEN_READABLE)
+
+
+def make_run(folder: Path) -> None:
+    """Have a run's data directory in the folder. Raises: SystemExit: it was not as planned."""
+    options = {"seconds": SECONDS, "rate": RATE, "kills": KILLS, "folder": folder}
+    command = [sys.executable, str(ROOT / "tests" / "audit.py"), "--run-only"]
+    for name, value in options.items():
+        command += [f"--{name}", str(value)]
+    if subprocess.run(command).returncode:
+        raise SystemExit("the run was not as planned")
+
+
+# ---- the command ----
+
+
+def in_turns(data: Path, against: Path | None, rounds: int, folder: Path) -> None:
+    """Print the table of the commands. Raises: SystemExit: their verdicts differ."""
+    checkouts = {HERE: ROOT} | ({OTHER: against.resolve()} if against else {})
+    table = Figures(f"report of {data}", COLUMNS)
+    for _ in range(rounds):
+        said = []
+        for name, checkout in checkouts.items():
+            scratch = Path(tempfile.mkdtemp(prefix="bench-", dir=folder))
+            try:
+                figures, verdicts = command_of(checkout, data, scratch)
+            finally:
+                shutil.rmtree(scratch)
+            table.add(name, **figures)
+            said.append(verdicts)
+        if any(verdicts != said[0] for verdicts in said):
+            raise SystemExit("the verdicts differ")
+    table.show(ratios=[(HERE, OTHER, column, "") for column in COLUMNS if against])
+
+
+def command_of(
+    checkout: Path, data: Path, scratch: Path
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """One report; its figures, and its verdicts without the times that they took."""
+    page_file = scratch / "report.html"
+    command = [sys.executable, "-m", "actors.pipeline", "report", str(data), "-o", str(page_file)]
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}  # the workers' too
+    figures: dict[str, float] = {}
+    begin = time.perf_counter()
+    with subprocess.Popen(
+        command, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        for line in run.stdout:
+            if FIRST_PAGE in line:
+                figures["first page s"] = time.perf_counter() - begin
+        _, status, used = os.wait4(run.pid, 0)
+        run.returncode = os.waitstatus_to_exitcode(status)
+    figures["all s"] = time.perf_counter() - begin
+    figures["processor s"] = used.ru_utime + used.ru_stime
+    if run.returncode not in (0, 1) or "first page s" not in figures:
+        raise SystemExit(f"{checkout}: no report, exit code {run.returncode}")
+    verdicts = json.loads((scratch / "report.tables" / "audit" / "verdicts.json").read_text())
+    del verdicts["made_at_us"]
+    for audit in verdicts["audits"]:
+        del audit["seconds"]
+    return figures, verdicts
+
+
+# ---- its parts ----
 
 
 @attrs.define
@@ -79,8 +167,8 @@ class Parts:
         return self.jobs - before
 
 
-def measure(data: Location, folder: Path, profile: Profile) -> None:
-    """The whole report."""
+def by_parts(data: Location, folder: Path, profile: Profile) -> None:
+    """Print a line for each part of one report."""
     print(f"{'':20}{'jobs':>8}{'processor s':>12}{'clock s':>12}")
     parts, tables = Parts(), Location(str(folder / "tables"))
     spark = parts.run("start", lambda: open_session(profile, scratch=folder / "spark"))
@@ -112,13 +200,20 @@ def silent(line: str) -> None:
 
 def main() -> None:
     parser = arguments(__doc__)
-    root = Path(__file__).resolve().parents[2]
-    parser.add_argument("--data", type=Path, default=root / "var" / "audit" / "data")
-    parser.add_argument("--profile", choices=("local", "short"), default="short")
+    parser.add_argument("--data", type=Path, help="a data directory")
+    parser.add_argument("--against", type=Path, help="another checkout")
+    parser.add_argument("--parts", action="store_true", help="part by part, once")
+    parser.add_argument("--profile", choices=("local", "short"), default="short", help="of --parts")
     given = parser.parse_args()
+    data = given.data or ROOT / "var" / "report" / "data"
+    if given.data is None and not data.is_dir():
+        make_run(data.parent)
     show_versions()
+    if not given.parts:
+        in_turns(data.resolve(), given.against, given.rounds, given.folder)
+        return
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
-        measure(Location(str(given.data)).absolute(), Path(name), Profile(given.profile))
+        by_parts(Location(str(data)).absolute(), Path(name), Profile(given.profile))
 
 
 if __name__ == "__main__":
