@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+EXTRAS ?= test,bench,pipeline
 SEEDS ?= 200
 WORKERS ?= 3
 QUICK ?= $(addprefix tests/,api client config events ha log runtime storage wire) $(wildcard tests/test_*.py)
@@ -42,7 +43,7 @@ $(VENV)/.run: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,bench,pipeline]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
 run: $(VENV)/.run
