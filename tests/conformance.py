@@ -246,12 +246,14 @@ _AUTOSWITCH_LATER: dict[int, str] = {
     18: "the elections themselves",
     21: "who deletes the files",
     28: "the role change itself",
+    33: "the refusal, and the time-out",
+    34: "where it is kept through a restart",
     35: "who keeps readers below it",
     42: "the replica's own steps",
     46: "mqadmin against ours",
 }
 _AUTOSWITCH_COMING: dict[int, str] = dict.fromkeys(
-    (17, *range(22, 28), *range(29, 35), 36, 47),
+    (17, *range(22, 28), 29, 47),
     "the wire and the controller are there, no actor of a replica is yet",
 )
 
