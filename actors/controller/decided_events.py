@@ -52,7 +52,7 @@ def event_of(
             return events.MasterElected(
                 cluster=cluster,
                 broker=broker,
-                master=master,
+                broker_id=master,
                 address=found.master_address or "",
                 epoch=found.master_epoch,
                 asked_by=asked_by,

@@ -24,14 +24,14 @@ class MasterElected:
     """The controllers have elected a master of a broker set. Emitted by the leader's controller.
 
     Attributes:
-        master, address: its id, and where brokers and clients reach it.
+        broker_id, address: the master's, and where brokers and clients reach it.
         epoch: of the election.
         asked_by: "the controller", "an operator", or "replica ID".
     """
 
     cluster: str
     broker: str
-    master: int
+    broker_id: int
     address: str
     epoch: int
     asked_by: str

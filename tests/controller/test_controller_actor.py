@@ -54,8 +54,8 @@ async def test_a_set_is_made_and_elects_at_the_end_of_a_connection(
         assert trio.current_time() - began_s < 0.3
         assert (epoch, in_sync.sync_state_set, in_sync.sync_state_set_epoch) == (2, (2,), 3)
         (first, second) = group.seen(events.MasterElected)
-        assert (first.master, first.epoch, first.asked_by) == (1, 1, "replica 1")
-        assert (second.master, second.epoch, second.asked_by) == (2, 2, "the controller")
+        assert (first.broker_id, first.epoch, first.asked_by) == (1, 1, "replica 1")
+        assert (second.broker_id, second.epoch, second.asked_by) == (2, 2, "the controller")
         assert second.address == address(2)
         (silent,) = group.seen(events.ReplicaSilent)
         assert (silent.broker_id, silent.reason) == (1, "connection ended")

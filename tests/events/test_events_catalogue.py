@@ -22,6 +22,16 @@ def test_every_event_follows_the_rules(kind: str) -> None:
     assert WHO_EMITS.search(cls.__doc__ or ""), "the docstring says who emits it, and when"
 
 
+def test_a_field_has_one_type_in_all_events() -> None:
+    """Tables of events have one column for it, in which it may be null."""
+    found: dict[str, set[frozenset[Any]]] = {}
+    for cls in codec.KINDS.values():
+        for name, hint in typing.get_type_hints(cls).items():
+            parts = typing.get_args(hint) or (hint,)
+            found.setdefault(name, set()).add(frozenset(parts) - {type(None)})
+    assert {name: types for name, types in found.items() if len(types) > 1} == {}
+
+
 def test_all_rooms_are_in_the_catalogue() -> None:
     assert {"client", "ha", "node", "runtime"} <= set(catalogue.rooms())
     assert {"SlaveAcked", "ActorStarted", "NodeStopped", "APIListening"} <= set(codec.KINDS)

@@ -28,6 +28,7 @@ SAMPLES: dict[object, Any] = {
     str: 'a "word" \u2713',
     bool: True,
     tuple[str, ...]: ("a", ""),
+    tuple[int, ...]: (2**62, 0),
 }
 
 
