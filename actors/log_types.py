@@ -335,7 +335,8 @@ class GroupState:
         claimed: the highest number that a promotion was begun with here, 0 for none under way.
         forgot, damage: as in `GroupRecord`; which bytes of its log are not what was written, or "".
         forced: it opened its log as the master by this promotion by force.
-        no_room: why its disk takes nothing more, for people; "" if it does.
+        no_room: why its disk takes nothing more, or not once what is reserved there has been
+            written, for people; "" if it does.
     """
 
     cluster: str

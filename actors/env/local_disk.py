@@ -75,6 +75,12 @@ def _usage(path: str) -> float:
     return used / total if total else 1.0
 
 
+def _free_bytes(path: str) -> int:
+    """Implement `Disk.free_bytes`."""
+    status = _of(path)
+    return status.f_bavail * status.f_frsize
+
+
 def _free_files(path: str) -> int | None:
     """Implement `Disk.free_files`. Some file systems, such as Btrfs, make inodes when needed."""
     status = _of(path)
@@ -412,6 +418,9 @@ class LocalDisk:
 
     def usage(self, path: str) -> float:
         return _usage(path)
+
+    def free_bytes(self, path: str) -> int:
+        return _free_bytes(path)
 
     def free_files(self, path: str) -> int | None:
         return _free_files(path)

@@ -238,6 +238,9 @@ class Disk(Protocol):
     def usage(self, path: str) -> float:
         """Return the used share of the file system that holds `path`, 0.0 to 1.0."""
 
+    def free_bytes(self, path: str) -> int:
+        """Return how many further bytes this user may have of the file system of `path`."""
+
     def free_files(self, path: str) -> int | None:
         """Return how many further files the file system takes; None if it has no such bound."""
 

@@ -236,7 +236,7 @@ class ClassicMember(Part):
             synced=held.synced_bytes,
             acknowledged=offsets.acknowledged,
             unanswered=self.counts.unanswered,
-            no_room=held.no_room,
+            no_room=held.no_room_soon,
         )
 
     # ---- offsets ----

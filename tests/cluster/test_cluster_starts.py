@@ -68,6 +68,9 @@ class Filled(LocalDisk):
     def usage(self, path: str) -> float:
         return 1.0 if path == self.full else 0.5
 
+    def free_bytes(self, path: str) -> int:
+        return 0
+
 
 def how(config: ClusterConfig, process: int = 7) -> str:
     return starts_how(config, "n1", process, lambda: 112_400)
@@ -115,7 +118,8 @@ def test_what_its_disk_lacks_where_no_event_of_it_can_be_written(
     assert how(config, 8) == ""
     monkeypatch.setattr(Filled, "full", path := f"{config.node_dir('n1')}{folder}")
     assert how(config, 8) == (
-        f"no answer, and no room in {path}: the disk is 100% full: it waits, so make room"
+        f"no answer, and no room in {path}: the disk is 100% full, 0 bytes free: it waits, so"
+        " make room"
     )
 
 

@@ -323,7 +323,7 @@ async def test_a_member_without_room_says_how_much_there_is(autojump_clock: obje
         await trio.sleep(5)
         said = (await ask(group, handler, Taking, GetTaking)).refusal
         assert said.startswith("no room: the disk of "), said
-        assert said.endswith(" is more than 90% full (100%)")
+        assert said.endswith(" is more than 90% full (100%, 0 bytes free)")
         dispatcher = group.paths(leader).dispatcher(name)
         found = await ask(group, dispatcher, Progress, GetProgress)
         assert found.refusal == f"takes no entries: {said}"

@@ -242,6 +242,18 @@ def usage_is_a_share_even_of_a_folder_to_come(kit: Kit) -> None:
 
 
 @case
+def free_bytes_are_those_that_files_may_still_take(kit: Kit) -> None:
+    size = 64 << 20
+    before = kit.disk.free_bytes(kit.folder)
+    assert before > size
+    assert kit.disk.free_bytes(f"{kit.folder}/not/yet") == pytest.approx(before, abs=size / 2)
+    file = kit.disk.open(f"{kit.folder}/a", "x")
+    file.prepare(0, size)
+    assert kit.disk.free_bytes(kit.folder) == pytest.approx(before - size, abs=size / 2)
+    file.close()
+
+
+@case
 def a_lock_is_ours_once(kit: Kit) -> None:
     path = f"{kit.folder}/lock"
     lock = kit.disk.lock(path)

@@ -21,8 +21,8 @@ LOOKED_S = 11.0
 """The disk has been looked at."""
 
 
-async def promoted(cluster: SimCluster, name: str) -> dict[str, object]:
-    return await cluster.node("n2").promote(GROUP, name, False)
+async def promoted(cluster: SimCluster, name: str, *, force: bool = False) -> dict[str, object]:
+    return await cluster.node("n2").promote(GROUP, name, force)
 
 
 async def ready(cluster: SimCluster) -> None:
@@ -37,9 +37,27 @@ async def test_a_promotion_needs_no_room(cluster: SimCluster, name: str) -> None
     await ready(cluster)
     cluster.world.node("n1").disk.faults.fill(LONG_S)
     with trio.fail_after(20):
-        await promoted(cluster, name)
+        await promoted(cluster, name, force=name == "n1")
         await becomes(cluster, "n1", "open" if name == "n1" else "following")
         assert (await cluster.node("n1").log(GROUP).read(0)).records
+
+
+@pytest.mark.parametrize("by", ["all", "files"])
+async def test_a_node_that_will_find_no_room_is_promoted_by_force_only(
+    cluster: SimCluster, by: str
+) -> None:
+    """Nothing has failed there yet, and nobody has looked since the disk was filled."""
+    await ready(cluster)
+    faults = cluster.world.node("n1").disk.faults
+    (faults.fill if by == "all" else faults.use_up_inodes)(LONG_S)
+    why = "the disk is 100% full, 0 bytes free, " if by == "all" else "the disk has no inode left"
+    with pytest.raises(RequestRefused) as refused:
+        await promoted(cluster, "n1")
+    assert str(refused.value).startswith(f"n1 would take no appends: no room: {why}")
+    await cluster.log(GROUP).append([b"two"])
+    faults.clear()
+    await promoted(cluster, "n1")
+    await becomes(cluster, "n1", "open")
 
 
 async def test_a_master_without_room_says_so_to_whoever_looks(cluster: SimCluster) -> None:

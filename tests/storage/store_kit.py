@@ -280,9 +280,13 @@ class FullDisk(SimDisk):
     """A disk that is as full as the test says."""
 
     used = 0.5
+    free = 1 << 30
 
     def usage(self, path: str) -> float:
         return self.used
+
+    def free_bytes(self, path: str) -> int:
+        return self.free
 
 
 def full_disk() -> FullDisk:

@@ -51,7 +51,7 @@ async def test_a_store_that_ran_opens_again_on_a_full_disk(
             await kit.dispatched(end)
             assert trio.current_time() - begun_s < 1.0
             reported = [each.reason for each in kit.of(events.DiskUsageChanged)]
-            full = f"no room: the disk of {ROOT} is more than 90% full (100%)"
+            full = f"no room: the disk of {ROOT} is more than 90% full (100%, 0 bytes free)"
             assert reported == ([full] if how == "bytes" else []), "it waits for none"
             assert kit.of(events.RecoveryFinished)[0].was_clean
             assert disk.durable(f"{ROOT}/abort") == b"n0", "it runs"

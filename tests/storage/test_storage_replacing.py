@@ -214,7 +214,7 @@ except NoRoom as error:
 @pytest.mark.parametrize(
     ("how", "options", "why"),
     [
-        ("bytes", "size=256k", "the disk is 100% full"),
+        ("bytes", "size=256k", "the disk is 100% full, 0 bytes free"),
         ("inodes", "nr_inodes=30", "the disk has no inode left for another file, however empty"),
     ],
 )

@@ -14,7 +14,7 @@ from actors.errors import LogFull
 from actors.events import store as events
 from actors.storage.files.room import NO_ROOM
 
-FULL = f"{NO_ROOM}the disk of {ROOT} is more than 90% full (95%)"
+FULL = f"{NO_ROOM}the disk of {ROOT} is more than 90% full (95%, 1 GiB free)"
 LOOK_S = 20.0
 
 
@@ -74,7 +74,8 @@ async def test_bytes_that_do_not_fit_below_every_ratio(
         assert is_full
         assert reason.startswith(f"{NO_ROOM}[Errno 28] No space left on device")
         assert reason.endswith(
-            "; the disk is 50% full: expired files go at any hour above 75%, others above 85%"
+            "; the disk is 50% full, 1 GiB free, 4 KiB wanted: expired files go at any hour above"
+            " 75%, others above 85%"
         )
         await trio.sleep(LOOK_S)
         assert len(changes(kit)) == 1, "a look at the disk does not find more"
@@ -84,6 +85,43 @@ async def test_bytes_that_do_not_fit_below_every_ratio(
             await received(kit, 4, 0, b"abc")
         assert changes(kit)[1:] == [(False, "")]
         assert len(reported(caplog)) == 2
+
+
+@pytest.mark.parametrize(
+    ("free", "used", "why"),
+    [
+        (16 << 20, 0.9, ""),
+        ((16 << 20) - 4096, 0.9, "the disk is 90% full, 16 MiB free, 16 MiB wanted"),
+        (3 << 20, 0.97, "the disk is 97% full, 3 MiB free, 16 MiB wanted"),
+        (
+            5 << 30,
+            0.97,
+            f"the disk of {ROOT} is more than 90% full (97%, 5 GiB free)",
+        ),
+    ],
+)
+async def test_a_disk_that_will_soon_be_full_for_the_log(
+    autojump_clock: Any, free: int, used: float, why: str
+) -> None:
+    """Before any write has failed, and before the next look at the disk."""
+    disk = full_disk()
+    async with running(disk, small_group(segment_bytes=64 << 20)) as kit:
+        await kit.append(b"x")
+        assert (await kit.range()).no_room_soon == ""
+        disk.free, disk.used = free, used
+        found = await kit.range()
+        assert (found.no_room, found.no_room_soon) == ("", why and NO_ROOM + why)
+        await kit.append(b"goes into what is reserved")
+
+
+async def test_a_log_without_inodes_will_soon_be_full(autojump_clock: Any) -> None:
+    disk = full_disk()
+    async with running(disk) as kit:
+        await kit.append(b"x")
+        disk.faults.use_up_inodes(80.0)
+        found = await kit.range()
+        assert found.no_room == ""
+        assert found.no_room_soon.startswith(f"{NO_ROOM}the disk has no inode left")
 
 
 async def test_a_disk_that_is_full_by_both_has_room_when_it_has_by_both(

@@ -311,6 +311,12 @@ class SimDisk:
     def usage(self, path: str) -> float:
         return self.faults.used(self._reserved_pages * PAGE_BYTES / self.options.capacity_bytes)
 
+    def free_bytes(self, path: str) -> int:
+        if self.faults.is_full:
+            return 0
+        reserved = sum(inode.allocated_pages for inode in self._names.inodes())
+        return max(0, self.options.capacity_bytes - reserved * PAGE_BYTES)
+
     def free_files(self, path: str) -> int | None:
         return 0 if self.faults.lacks_inodes else None
 

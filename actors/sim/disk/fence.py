@@ -68,6 +68,9 @@ class FencedDisk:
     def usage(self, path: str) -> float:
         return self._disk(path).usage(path)
 
+    def free_bytes(self, path: str) -> int:
+        return self._disk(path).free_bytes(path)
+
     def free_files(self, path: str) -> int | None:
         return self._disk(path).free_files(path)
 

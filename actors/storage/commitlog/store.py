@@ -266,6 +266,7 @@ class Store(Actor[_Inbox]):
             begins_bytes=self._begins_bytes,
             stands_still=self._cleaner.stands_still,
             no_room=self._cleaner.lacks,
+            no_room_soon=self._cleaner.lacks_next(),
         )
 
     def _grown(self) -> LogGrew:

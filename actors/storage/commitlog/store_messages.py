@@ -138,6 +138,7 @@ class LogRange:
         begins_bytes: see `recovery.ScanResult`.
         stands_still: why old files do not go, for people; "": they do, or there are none.
         no_room: why nothing can be written, for people; "": it can.
+        no_room_soon: as `no_room`, or why that is so once what is reserved has been written.
     """
 
     min_bytes: int
@@ -149,6 +150,7 @@ class LogRange:
     begins_bytes: int = 0
     stands_still: str = ""
     no_room: str = ""
+    no_room_soon: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -17,6 +17,7 @@ import trio
 from actors.env.protocols import Disk
 from actors.errors import NO_ROOM_CODES, LogFull
 from actors.events.store import DiskUsageChanged
+from actors.readable import size
 from actors.runtime import ActorRef
 from actors.storage.files.stepping import stepped
 
@@ -31,17 +32,25 @@ T = TypeVar("T")
 
 
 class NoRoom(OSError):
-    """The disk has no room for what was to be written. What was there before is as it was."""
+    """The disk has no room for what was to be written. What was there before is as it was.
+
+    Attributes:
+        wanted_bytes: how many bytes of the disk were asked for at once; 0: nobody counted.
+    """
+
+    wanted_bytes: int = 0
 
 
 @contextmanager
-def needing_room() -> Iterator[None]:
+def needing_room(wanted_bytes: int = 0) -> Iterator[None]:
     """Raises: NoRoom instead of the system's error; another OSError as it is."""
     try:
         yield
     except OSError as error:
         if error.errno in NO_ROOM_CODES and not isinstance(error, NoRoom):
-            raise NoRoom(error.errno, error.strerror, error.filename) from error
+            lack = NoRoom(error.errno, error.strerror, error.filename)
+            lack.wanted_bytes = wanted_bytes
+            raise lack from error
         raise
 
 
@@ -54,17 +63,23 @@ def is_full(disk: Disk, path: str) -> bool:
     return disk.free_files(path) == 0 or disk.usage(path) >= FULL
 
 
-def lacks(disk: Disk, path: str) -> str:
-    """What the file system of `path` lacks, for people: "the disk is 37% full"."""
+def lacks(disk: Disk, path: str, wanted_bytes: int = 0) -> str:
+    """What the file system of `path` lacks: "the disk is 99% full, 3 MiB free, 16 MiB wanted".
+
+    Args:
+        wanted_bytes: how many bytes are to be had at once; 0: nobody has counted them.
+    """
     if disk.free_files(path) == 0:
         return "the disk has no inode left for another file, however empty it is"
-    return f"the disk is {disk.usage(path):.0%} full"
+    wanted = f", {size(wanted_bytes)} wanted" if wanted_bytes else ""
+    return f"the disk is {disk.usage(path):.0%} full, {size(disk.free_bytes(path))} free{wanted}"
 
 
 def why_no_room(disk: Disk, path: str, error: Exception) -> str:
     """The reason for people, beginning with NO_ROOM."""
     text = str(error).removeprefix(NO_ROOM)
-    return f"{NO_ROOM}{text}; {lacks(disk, path)}"
+    wanted_bytes = error.wanted_bytes if isinstance(error, NoRoom) else 0
+    return f"{NO_ROOM}{text}; {lacks(disk, path, wanted_bytes)}"
 
 
 def why_failed(disk: Disk, path: str, error: OSError) -> str:

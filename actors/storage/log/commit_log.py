@@ -196,12 +196,20 @@ class CommitLog:
         """
         while self._reserved_bytes < up_to_bytes:
             at = self._reserved_bytes
-            base = at - at % self.segment_bytes
-            wanted = max(PREPARE_BYTES, up_to_bytes - at)
-            size = min(wanted, base + self.segment_bytes - at)
-            with needing_room():
-                self._open(base).prepare(at - base, size)
+            size = self._piece_bytes(up_to_bytes)
+            with needing_room(size):
+                self._open(at - at % self.segment_bytes).prepare(at % self.segment_bytes, size)
             self._reserved_bytes = at + size
+
+    @property
+    def wants_bytes(self) -> int:
+        """How many bytes of the disk the next `reserve` that asks for any asks for at least."""
+        return self._piece_bytes(0)
+
+    def _piece_bytes(self, up_to_bytes: int) -> int:
+        """Return how many bytes are reserved at once, all of one file."""
+        at, size = self._reserved_bytes, self.segment_bytes
+        return min(max(PREPARE_BYTES, up_to_bytes - at), size - at % size)
 
     def append(
         self, data: bytes | bytearray | memoryview | Held, size_bytes: int | None = None

@@ -23,8 +23,9 @@ from actors.config import ClassicGroup
 from actors.config.bounds import ROOM_LOOK_S
 from actors.env import Env
 from actors.events import store as events
+from actors.readable import size
 from actors.storage.commitlog.recovery import first_store_ts
-from actors.storage.files.room import NO_ROOM, NoRoom, why_no_room
+from actors.storage.files.room import NO_ROOM, NoRoom, lacks, why_no_room
 from actors.storage.log.commit_log import CommitLog
 
 T = TypeVar("T")
@@ -195,6 +196,7 @@ class Cleaner:
     stands_still: str = attrs.field(default="", init=False)
     _unreadable: str = attrs.field(default="", init=False)
     _used: float = attrs.field(default=0.0, init=False)
+    _free_bytes: int = attrs.field(default=0, init=False)
     lacks: str = attrs.field(default="", init=False)
     _by_write: bool = attrs.field(default=False, init=False)
     _used_then: float = attrs.field(default=0.0, init=False)  # when the last write found no room
@@ -221,6 +223,7 @@ class Cleaner:
         it was then, because the next write may come much later.
         """
         self._used = self.env.disk.usage(self.log.folder)
+        self._free_bytes = self.env.disk.free_bytes(self.log.folder)
         files = self.env.disk.free_files(self.log.folder)
         if self._by_write and (self._used < self._used_then or (self._no_files and files != 0)):
             self._by_write = False
@@ -254,8 +257,26 @@ class Cleaner:
 
     def full_text(self) -> str:
         """Describe, for people, why appends are refused."""
-        most = f"more than {self.rules.used_full:.0%} full"
-        return f"{NO_ROOM}the disk of {self.root} is {most} ({self._used:.0%})"
+        return self._full_text(self._used, self._free_bytes)
+
+    def _full_text(self, used: float, free_bytes: int) -> str:
+        most, free = f"more than {self.rules.used_full:.0%} full", f"{size(free_bytes)} free"
+        return f"{NO_ROOM}the disk of {self.root} is {most} ({used:.0%}, {free})"
+
+    def lacks_next(self) -> str:
+        """Return why the log will soon take nothing more, for people; "" if it goes on.
+
+        A look at the disk may be a round old, and a log goes on in what is reserved for it. So this
+        looks anew, and asks for what the log reserves next.
+        """
+        if self.lacks:
+            return self.lacks
+        disk, folder, wanted_bytes = self.env.disk, self.log.folder, self.log.wants_bytes
+        free_bytes = disk.free_bytes(folder)
+        if free_bytes < wanted_bytes or disk.free_files(folder) == 0:
+            return NO_ROOM + lacks(disk, folder, wanted_bytes)
+        used = disk.usage(folder)
+        return self._full_text(used, free_bytes) if self.rules.is_full(used) else ""
 
     def _report(self, reason: str) -> None:
         if self.emit is None or bool(reason) == bool(self.lacks):

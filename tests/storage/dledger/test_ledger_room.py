@@ -17,7 +17,7 @@ from actors.events import store as events
 from actors.sim.disk import DiskOptions, SimDisk
 from actors.storage.files.room import NO_ROOM
 
-FULL = f"{NO_ROOM}the disk of {ROOT} is more than 90% full (95%)"
+FULL = f"{NO_ROOM}the disk of {ROOT} is more than 90% full (95%, 1 GiB free)"
 LOOK_S = 20.0
 
 
@@ -28,6 +28,9 @@ class FullDisk(SimDisk):
 
     def usage(self, path: str) -> float:
         return self.used
+
+    def free_bytes(self, path: str) -> int:
+        return 1 << 30
 
 
 def full_disk() -> FullDisk:
@@ -78,7 +81,8 @@ async def test_entries_that_do_not_fit_below_every_ratio(
         assert is_full
         assert reason.startswith(f"{NO_ROOM}[Errno 28] No space left on device")
         assert reason.endswith(
-            "; the disk is 50% full: expired files go at any hour above 70%, others above 85%"
+            "; the disk is 50% full, 1 GiB free, 4 KiB wanted: expired files go at any hour above"
+            " 70%, others above 85%"
         )
         await trio.sleep(LOOK_S)
         assert len(changes(kit)) == 1, "a look at the disk does not find more"
