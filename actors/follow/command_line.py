@@ -22,6 +22,7 @@ from actors.config.command_line import (
     NoteHandler,
     OutputFailed,
     complain,
+    folded,
     say,
     stop_signals,
     tell,
@@ -307,9 +308,14 @@ class Screen:
             tell(name + line)
 
     def _draw(self) -> None:
-        width = width_of(OUTPUT) or 80
+        width = (width_of(OUTPUT) or 80) - 1
         self.clear()
-        rows = [readable(line)[: width - 1] for line in self.shown.values()]
+        rows = [
+            row[start : start + width]  # a longer word than a row is broken anywhere
+            for line in self.shown.values()
+            for row in folded(readable(line), width).split("\n")
+            for start in range(0, len(row), width)
+        ]
         sys.stdout.write("\n".join(rows))
         sys.stdout.flush()
         self._rows = len(rows)

@@ -6,13 +6,16 @@ classic-ha.md 1.1, 1.3 and T8, T20.
 Differs from upstream: listens on the node's own address only; an address that is no slave's is
 closed and counted; the number of open connections is bounded.
 
-It reports each connection, and each that it refused, to connection_state. A restart forgets the
-counts; the connections themselves go on.
+It reports each connection, and each that it refused, to connection_state. Of those that it refused
+it logs the 1st, 2nd, 4th, 8th and so on, as it emits them. A restart forgets the counts; the
+connections themselves go on.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import attrs
 
@@ -23,6 +26,8 @@ from actors.ha import connection_state
 from actors.ha.core.acceptance import Acceptance
 from actors.runtime import ActorRef, ChildSpec
 from actors.runtime.accepting import FULL, NOT_STARTED, Accepting, Admitted
+
+_LOGGER: Final = logging.getLogger("triolog.ha")
 
 
 @attrs.define(kw_only=True)
@@ -75,6 +80,16 @@ class AcceptSocket(Accepting):
         )
         return Admitted(connection=connection, child=self.make_child(stream, slave, connection))
 
+    def _warn(self, host: str, reason: str, count: int) -> None:
+        owner = ": ".join(self.ctx.path.split("/")[1:-1])
+        if reason != FULL:
+            reason = (
+                "the cluster file names no slave at that address; whoever shall copy this log,"
+                " `follow` too, stands in its [nodes] and in the group's `slaves` (OPERATING.md,"
+                " Another member)"
+            )
+        _LOGGER.warning("%s: refused %s (%d so far): %s", owner, host, count, reason)
+
     async def refused(self, stream: Stream, reason: str, connection: int | None) -> None:
         if connection is not None:
             await self.connection_state.tell(connection_state.Ended(connection=connection))
@@ -84,6 +99,7 @@ class AcceptSocket(Accepting):
             self._acceptance.full()
         refused, full = self._acceptance.refused_count, self._acceptance.full_count
         if self._acceptance.worth_reporting:
+            self._warn(stream.remote.host, reason, refused + full)
             self.ctx.emit(
                 events.HAConnectionRefused(
                     address=str(stream.remote), reason=reason, count=refused + full

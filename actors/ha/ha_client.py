@@ -16,6 +16,8 @@ identifies it.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
@@ -479,9 +481,15 @@ class HAClient(Actor[Inbox]):
         """End the connection or the attempt; harmless when it has ended."""
         if self._connection is None and not self._attempting:
             return
+        was_reset = os.strerror(errno.ECONNRESET) in detail
+        unheard_from = self._settings.own_host or "" if was_reset else None
         if self._connection is not None:
+            is_unheard = not self._connection.received_bytes
+            unheard_from = self._connection.stream.local.host if is_unheard else None
             self._connection.stream.abort()
-        pause_s = self._reconnect.lost(reason, detail, self.ctx.now_s(), no_room=no_room)
+        pause_s = self._reconnect.lost(
+            reason, detail, self.ctx.now_s(), no_room=no_room, unheard_from=unheard_from
+        )
         self.ctx.emit(
             events.MasterLost(
                 session=self._session, reason=reason.value, detail=detail, pause_s=pause_s

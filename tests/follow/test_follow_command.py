@@ -8,8 +8,11 @@ import attrs
 import pytest
 
 from actors.env.protocols import Address
+from actors.env.real import real_env
 from actors.errors import ConfigError
+from actors.follow import command_line
 from actors.follow.arguments import COPIES_MAX, DESCRIPTION, EPILOG, parse
+from actors.follow.command_line import Run, Screen
 from actors.follow.copy import FINAL, CopyStatus
 from actors.follow.lines import ADVICE, final_text, json_of, late_text, line_of, state_of
 from actors.ha.core.states import Lost
@@ -137,6 +140,25 @@ def test_a_line_says_how_a_copy_stands(status: CopyStatus | None, line: str) -> 
     assert line_of(status, NOW_MS) == line
     found = json.loads(json_of(status, Address("a", 1), "/x", NOW_MS))
     assert (found["state"], found["master"], found["folder"]) == (state_of(status), "a:1", "/x")
+
+
+async def test_a_live_line_goes_on_below_where_the_terminal_ends(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And all of its rows are taken away again."""
+    monkeypatch.setattr(Screen, "_draws", True)
+    monkeypatch.setattr(command_line, "width_of", lambda descriptor: 40)
+    follow, env = parse(["a:1", "--into", "/x"]), real_env()
+    run, screen = Run(follow, Address("a", 1), "/x", None, env, Screen(follow)), Screen(follow)
+    why = "the connection broke: " + "x" * 50 + " at the other end"
+    screen.show(run, attrs.evolve(AWAY, error=why), NOW_MS)
+    rows = capsys.readouterr().out.split("\n")
+    assert max(map(len, rows)) <= 39
+    assert rows[0] == "not connected: the connection broke:"
+    assert "".join(row.strip() for row in rows[1:3]) == "x" * 50
+    assert " ".join(row.strip() for row in rows).endswith("other end, at 5242880 (5 MiB held)")
+    screen.clear()
+    assert capsys.readouterr().out == f"\r\x1b[{len(rows) - 1}A\x1b[J"
 
 
 def test_what_was_not_checked_yet_is_lag() -> None:

@@ -61,6 +61,30 @@ async def test_a_master_that_takes_connections_and_says_nothing_is_away(
         on.assert_equal()
 
 
+async def refusing(env: Env, task_status: trio.TaskStatus[None]) -> None:
+    """A master of ours whose cluster file names no slave at the copy's address."""
+    listener = await env.network.listen(ADDRESS, PORT)
+    task_status.started()
+    while True:
+        (await listener.accept()).abort()
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+async def test_a_master_that_refuses_each_connection_is_away_and_says_why(
+    autojump_clock: object, capfd: pytest.CaptureFixture[str], is_empty: bool
+) -> None:
+    async with stage() as on:
+        if not is_empty:
+            await started(on)
+            await on.world.stop_node("copy")
+            await on.world.stop_node("broker")
+        await on.world.start_node("broker", refusing)
+        capfd.readouterr()
+        assert (await once(on, "--wait", "12", within_s=14.0)).code == EXIT_FAILED
+        said = capfd.readouterr().err
+        assert "if it is one of ours, its cluster file may name no slave at " in said
+
+
 async def test_the_code_of_a_copy_that_has_ended_stays(autojump_clock: object) -> None:
     """Others of the same command may still run when the second signal comes."""
     async with stage() as on:

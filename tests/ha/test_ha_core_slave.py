@@ -228,6 +228,28 @@ def test_a_slave_without_room_tries_again_soon() -> None:
     assert upstream.lost(Lost.APPEND_FAILED, "no room", 10.0, no_room=True) == 5.0
 
 
+def test_a_master_that_ends_each_connection_unheard_is_said_to_refuse_them() -> None:
+    """A single end, or one after bytes, may be a master's that is just stopping."""
+    reconnect, why = Reconnect(interval_s=5.0), "may name no slave at 10.0.0.2"
+
+    def lost(reason: Lost, detail: str = "", unheard_from: str | None = "10.0.0.2") -> str:
+        reconnect.lost(reason, detail, 10.0, unheard_from=unheard_from)
+        return reconnect.last_error
+
+    assert [why in lost(Lost.BROKEN, "reset") for _ in range(2)] == [False, False]
+    assert lost(Lost.BROKEN, "reset") == (
+        "the connection broke: reset; the master ends each connection at once: if it is one of"
+        " ours, its cluster file may name no slave at 10.0.0.2"
+    )
+    assert why in lost(Lost.NOT_VERIFIED, "reset")  # seen by who compares the logs
+    assert why in lost(Lost.PEER_CLOSED)
+    assert "no slave at the address of this machine" in lost(Lost.CONNECT_FAILED, unheard_from="")
+    assert why not in lost(Lost.PEER_CLOSED, unheard_from=None)
+    assert why not in lost(Lost.PEER_CLOSED)
+    assert why not in lost(Lost.CONNECT_FAILED, "refused", unheard_from=None)
+    assert [why in lost(Lost.PEER_CLOSED) for _ in range(3)] == [False, False, True]
+
+
 @pytest.mark.checklist(14)
 def test_pauses_between_attempts() -> None:
     reconnect = Reconnect(interval_s=5.0)

@@ -90,14 +90,29 @@ def connections_of(kit: Kit) -> tuple[object, ...]:
     return found.children
 
 
-async def test_a_stranger_is_closed_and_counted(autojump_clock: object) -> None:
+async def test_a_stranger_is_closed_and_counted(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
     async with node("n0", cluster()) as kit:
         assert await kit.turned_away("stranger")
-        assert (await kit.status()).refused_count == 1
+        [said] = refusals(caplog)
+        assert said.startswith(f"n0: orders: refused {STRANGER} (1 so far): the cluster file names")
+        assert said.endswith(
+            "stands in its [nodes] and in the group's `slaves` (OPERATING.md, Another member)"
+        )
+        for _ in range(6):
+            assert await kit.turned_away("stranger")
+        assert [each.partition("(")[2][0] for each in refusals(caplog)] == ["1", "2", "4"]
+        assert (await kit.status()).refused_count == 7
         assert (await kit.status()).refused_host == STRANGER
         refused = kit.of(events.HAConnectionRefused)[0]
         assert refused.address.startswith(STRANGER)
         assert (refused.reason, refused.count) == ("unknown address", 1)
+
+
+def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
+    said = [record.getMessage() for record in caplog.records]
+    return [each for each in said if ": refused " in each]
 
 
 async def test_the_number_of_silent_connections_is_bounded(autojump_clock: object) -> None:

@@ -28,6 +28,10 @@ BACKOFF_MAX_S = 60.0
 """The longest pause of a diverged slave, in seconds: the master may have been replaced."""
 
 _AT_ONCE = (Lost.SILENT, Lost.MASTER_CHANGED)
+_UNHEARD = (Lost.PEER_CLOSED, Lost.BROKEN, Lost.CONNECT_FAILED)
+UNHEARD_REPORTED = 3
+"""After so many connections in a row that the peer ended without having sent a byte, it is no
+master that is just stopping."""
 
 
 @attrs.define(kw_only=True)
@@ -43,6 +47,7 @@ class Reconnect:
         mismatches_total: refused offsets since the start.
         last_error: why the last connection ended; kept during the next one.
         last_lost: the reason alone; None: none has ended.
+        unheard: connections in a row that the peer ended without having sent a byte.
         connect_at_s: when to try next, while READY.
     """
 
@@ -54,6 +59,7 @@ class Reconnect:
     mismatches_total: int = 0
     last_error: str = ""
     last_lost: Lost | None = None
+    unheard: int = 0
     connect_at_s: float = 0.0
 
     @property
@@ -69,14 +75,33 @@ class Reconnect:
         self.mismatches = 0
         self.failures = 0
 
-    def lost(self, reason: Lost, detail: str, now_s: float, *, no_room: bool = False) -> float:
+    def lost(
+        self,
+        reason: Lost,
+        detail: str,
+        now_s: float,
+        *,
+        no_room: bool = False,
+        unheard_from: str | None = None,
+    ) -> float:
         """Note that the connection or the attempt ended. Returns: the pause in seconds.
 
         Args:
             no_room: the disk takes nothing more: somebody may make room at any time.
+            unheard_from: the own address of a connection over which no byte has come; "": that is
+                not known; None: one has come, or nobody took the connection.
         """
         self.state = after(SLAVE_TRANSITIONS, self.state, Trigger.LOST)
         self.last_error = f"{reason.value}: {detail}" if detail else reason.value
+        if reason in _UNHEARD and unheard_from is not None:
+            self.unheard += 1
+        elif reason is not Lost.NOT_VERIFIED:  # which the same end may cause
+            self.unheard = 0
+        if self.unheard >= UNHEARD_REPORTED and unheard_from is not None:
+            self.last_error += (
+                "; the master ends each connection at once: if it is one of ours, its cluster file"
+                f" may name no slave at {unheard_from or 'the address of this machine'}"
+            )
         self.last_lost = reason
         if reason in OFFSET_REFUSALS:
             self.mismatches += 1
