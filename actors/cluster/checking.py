@@ -28,7 +28,7 @@ from actors.namesrv.tree import CONNECTIONS_MAX, MEMORY_BYTES
 from actors.node.kinds import KINDS
 from actors.owners import loose_in
 from actors.storage.group_kind import group_kind_problems, inner_kind_problems
-from actors.storage.node.identity import kind_problems, read_identity
+from actors.storage.node.identity import kind_problems, own_identity, read_identity
 
 
 def check(
@@ -71,16 +71,20 @@ def check(
             found["unknown_properties"] = dict(conf.unknown)
         return Answer(json.dumps(found, ensure_ascii=False), EXIT_OK)
     sockets = {node: api_socket_path(config.node_dir(node)) for node in config.python_nodes}
-    blocks = [
-        render(config, sockets, fixed_memory(config), notes),
-        *([] if conf is None else _properties(conf)),
-        *_trees(config, trees),
-    ]
-    for node, lines in changed.items():
-        blocks.append(f"changed since the last start of {node}\n{_indented(chr(10).join(lines))}")
+    page = render(
+        config,
+        sockets,
+        fixed_memory(config),
+        notes,
+        details=[*([] if conf is None else _properties(conf)), *_trees(config, trees)],
+        changes=[
+            f"changed since the last start of {node}\n{_indented(chr(10).join(lines))}"
+            for node, lines in changed.items()
+        ],
+    )
     if loose:
-        blocks.append("not the nodes' alone\n" + _indented("\n".join(loose)))
-    return Answer("\n\n".join(blocks), EXIT_OK)
+        page += "\n\nnot the nodes' alone\n" + _indented("\n".join(loose))
+    return Answer(page, EXIT_OK)
 
 
 def _properties(conf: BrokerConf) -> list[str]:
@@ -159,9 +163,21 @@ def _need_kinds(config: ClusterConfig, disk: Disk) -> None:
         names, sockets = [one.name for one in groups], (api_socket_path(folder),)
         found = kind_problems(disk, folder, names, sockets=sockets)
         found = found or group_kind_problems(disk, folder, groups)
-        problems += found or inner_kind_problems(disk, folder, groups)
+        problems += found or (
+            *_identity_problems(config, disk, node),
+            *inner_kind_problems(disk, folder, groups),
+        )
     if problems:
         raise ConfigError(tuple(problems))
+
+
+def _identity_problems(config: ClusterConfig, disk: Disk, node: str) -> tuple[str, ...]:
+    """Return why a folder is not this node's, one line; nothing if it is, or may become it."""
+    try:
+        own_identity(disk, config.node_dir(node), config.name, node)
+    except ConfigError as error:
+        return error.problems
+    return ()
 
 
 def _loose(config: ClusterConfig) -> list[str]:

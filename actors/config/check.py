@@ -176,17 +176,20 @@ def render(
     sockets: Mapping[str, str],
     more: tuple[MemoryBound, ...] = (),
     notes: tuple[str, ...] = (),
+    details: Iterable[str] = (),
+    changes: Iterable[str] = (),
 ) -> str:
-    """The whole page, without the trees (which the caller has).
+    """The whole page. What matters most comes last, where a terminal still shows it.
 
     Args:
         sockets: node -> path of its Unix socket.
         more: bounds that no key of the file sets.
         notes: what else is to know, which the file does not say.
+        details: long blocks of the caller's, which come early.
+        changes: blocks about what is not as it was.
     """
-    blocks = [_head(config)]
-    blocks += [_group(group) for group in config.groups.values()]
-    blocks += [_ports(config, sockets), _memory((*memory(config), *more))]
+    blocks = [_head(config), *details, _memory((*memory(config), *more)), _ports(config, sockets)]
+    blocks += [*map(_group, config.groups.values()), *changes]
     found = (*warnings(config), *notes)
     if found:
         blocks.append("\n".join(["to know", *(f"  {line}" for line in found)]))

@@ -185,7 +185,11 @@ def test_check_prints_the_cluster_file(tmp_path: Path, capsys: pytest.CaptureFix
     made = tmp_path / "c.toml"
     made.write_text(out)
     page = run(str(made), "check", capsys=capsys)[1].partition("\n\nto know")[0]
-    assert page == run(*options, "check", capsys=capsys)[1].partition("\n\nto know")[0]
+    of_conf, notes, _ = run(*options, "check", capsys=capsys)[1].partition("\n\nto know")
+    assert notes, "at the end, where a terminal still shows it"
+    before, trees, rest = page.partition("\n\ntree of ")
+    assert of_conf.startswith(before + "\n\n")
+    assert of_conf.endswith(trees + rest)
 
 
 def test_a_mistake_is_one_line_and_exit_code_2(

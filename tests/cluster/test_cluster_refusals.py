@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -351,6 +352,26 @@ def test_check_says_what_changed(capfd: pytest.CaptureFixture[str], cluster: Clu
     page = capfd.readouterr().out
     assert "changed since the last start of n0\n  groups.orders.copies: 2 becomes 3" in page
     assert page.count("changed since") == 3
+
+
+def test_check_refuses_the_folder_of_another_node(
+    capfd: pytest.CaptureFixture[str], cluster: Cluster
+) -> None:
+    """With the words of the start that would be refused."""
+    ran_once(cluster, capfd)
+    folder = cluster.folder / "var" / "n1"
+    shutil.rmtree(folder)
+    shutil.copytree(cluster.folder / "var" / "n2", folder)
+    name = cluster.text.partition('name = "')[2].partition('"')[0]
+    started = refusal(capfd, cluster.file, "--for", "60s", "--json")
+    assert main([cluster.file, "check"]) == 2
+    shown = capfd.readouterr()
+    assert (shown.out, shown.err) == ("", f"triolog: {started}\n")
+    expected, found = f"node 'n1' of cluster {name!r}", f"node 'n2' of cluster {name!r}"
+    assert started.endswith(f"{folder}: expected the data of {expected}, found that of {found}")
+    (folder / "identity.json").unlink()
+    assert main([cluster.file, "check", "--json"]) == 2
+    assert "expected identity.json beside the groups' data, found none" in capfd.readouterr().err
 
 
 def test_check_names_what_is_not_the_nodes_alone(

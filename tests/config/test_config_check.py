@@ -22,6 +22,19 @@ nodes
   n1  127.0.0.2  slave of orders
   n2  127.0.0.3  slave of orders
 
+memory for records, at most
+  n0   orders: append_pending_bytes, waiting and in work   128 MiB
+  n1   orders: receive_pending_bytes, waiting and in work  32 MiB
+  n2   orders: receive_pending_bytes, waiting and in work  32 MiB
+  n0   API                                                 1 MiB
+  all                                                      193 MiB
+
+listening
+  n0  127.0.0.1:10912  slaves of orders
+  n0  DIR/n0/api.sock  API
+  n1  DIR/n1/api.sock  API
+  n2  DIR/n2/api.sock  API
+
 group orders
   kind                    classic, copies = 2, durability = "synced"
   an append returns when  2 distinct nodes have it, the master among them, each on its disk
@@ -35,20 +48,7 @@ up to 5 s
   frames                  at most 1 MiB, no rate limit
   files                   64 MiB each, deleted 72 h after the last write; appends are refused \
 above 90% of the disk
-  a record                holds at most 4 MiB
-
-listening
-  n0  127.0.0.1:10912  slaves of orders
-  n0  DIR/n0/api.sock  API
-  n1  DIR/n1/api.sock  API
-  n2  DIR/n2/api.sock  API
-
-memory for records, at most
-  n0   orders: append_pending_bytes, waiting and in work   128 MiB
-  n1   orders: receive_pending_bytes, waiting and in work  32 MiB
-  n2   orders: receive_pending_bytes, waiting and in work  32 MiB
-  n0   API                                                 1 MiB
-  all                                                      193 MiB"""
+  a record                holds at most 4 MiB"""
 
 
 def test_page_of_the_example() -> None:

@@ -322,7 +322,7 @@ def open_directory(
     disk.mkdir(path)
     with ExitStack() as locks:
         locks.callback(hold_lock(disk, f"{path}/lock", path).release)
-        found = _checked(disk, path, cluster, node)
+        found = own_identity(disk, path, cluster, node)
         known = found.groups if found is not None else ()
         identity = Identity(
             format_version=FORMAT_VERSION,
@@ -458,7 +458,11 @@ def _number(where: dict[str, Any], key: str, most: int = NUMBER_MAX) -> int:
     return found
 
 
-def _checked(disk: Disk, path: str, cluster: str, node: str) -> Identity | None:
+def own_identity(disk: Disk, path: str, cluster: str, node: str) -> Identity | None:
+    """What a directory says of itself, as `read_identity`, if a start of this node takes it.
+
+    Raises: ConfigError: it does not: another's, cut short, or of a newer version.
+    """
     found = read_identity(disk, path)
     if found is None:
         if disk.exists(seeding_path(path)):
