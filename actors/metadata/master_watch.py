@@ -21,7 +21,7 @@ from actors.env.protocols import Address
 from actors.metadata import keeper
 from actors.metadata.core.increments import applied
 from actors.metadata.core.tables import Tables, changed_kinds
-from actors.metadata.view import MetadataView
+from actors.metadata.view import MetadataView, not_answered
 from actors.metadata.watches import HOLD_S
 from actors.remoting import client
 from actors.runtime import Actor, ActorRef, Backoff, MailboxSpec
@@ -85,8 +85,8 @@ class MasterWatch(Actor[_Inbox]):
         reason = await self._take(message.outcome)
         self.view.heard("metadata", self.ctx.now_s(), reason)
         if reason and not self._is_failing:
-            text = "%s: metadata of master %s: %s; asked for again"
-            _LOGGER.warning(text, self.owner, self.master, reason)
+            text = not_answered("metadata", self.master, reason)
+            _LOGGER.warning("%s: %s", self.owner, text)
         self._is_failing = bool(reason)
         if reason:
             pause_s = UNREADABLE.delay_s(max(0, self._unreadable - 1), self.ctx.rng)

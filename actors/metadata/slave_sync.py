@@ -39,7 +39,7 @@ from actors.errors import TriologError
 from actors.metadata import keeper
 from actors.metadata.core import kinds
 from actors.metadata.core.kinds import Kind
-from actors.metadata.view import BOOT_KEY, MetadataView
+from actors.metadata.view import BOOT_KEY, MetadataView, not_answered
 from actors.readable import readable
 from actors.remoting import client
 from actors.runtime import Actor, ActorError, ActorRef, MailboxSpec
@@ -289,8 +289,8 @@ class SlaveSync(Actor[_Inbox]):
             self._failed.discard(question.name)
         elif question.name not in self._failed and question not in _OFTEN_MISSING:
             self._failed.add(question.name)
-            text = "%s: %s of master %s: %s; asked for again"
-            _LOGGER.warning(text, self.owner, question.name, self.master, reason)
+            text = not_answered(question.name, self.master, reason)
+            _LOGGER.warning("%s: %s", self.owner, text)
 
     def _why_not(self, question: _Question, outcome: Frame | Exception) -> str:
         if isinstance(outcome, ActorError):

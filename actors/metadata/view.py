@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 import trio
 
+from actors.env.protocols import Address
 from actors.metadata.core.kinds import Kind
 from actors.metadata.core.tables import Tables
 
@@ -58,3 +59,9 @@ class MetadataView:
         """Wait until there are tables after `number`."""
         while self.number == number:
             await self._changed.wait()
+
+
+def not_answered(what: str, master: Address, reason: str) -> str:
+    """Say, for people, why a master has not answered; an address that the reason has is enough."""
+    whose = "its master" if master.host in reason else f"master {master}"
+    return f"{what} of {whose}: {reason}; asked for again"

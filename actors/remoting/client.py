@@ -79,7 +79,8 @@ def _size_of(message: _Inbox) -> int:
 
 def _fail(call: Call, reason: str) -> None:
     if call.reply_to is not None:
-        call.reply_to.fail(CallFailed(f"{call.address}: {reason}"))
+        where = "" if str(call.address) in reason else f"{call.address}: "
+        call.reply_to.fail(CallFailed(where + reason))
 
 
 @attrs.define(kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import trio
-from metadata_kit import FOLDER, MetadataCluster, until
+from metadata_kit import FOLDER, NODES, MetadataCluster, until
 
 from actors.env import Env
 from actors.metadata.config_folder import ConfigFolder
@@ -59,6 +59,18 @@ async def test_slaves_get_every_kind(autojump_clock: object) -> None:
         await trio.sleep(2 * WRITE_WITHIN_S)
         assert on_disk(nodes, "n1").topics == nodes.tables("n0").topics
         assert on_disk(nodes, "n2").consumer_offsets == nodes.tables("n0").consumer_offsets
+
+
+@pytest.mark.parametrize("java", [False, True])
+async def test_a_master_that_does_not_run_yet_is_named_once(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture, java: bool
+) -> None:
+    async with open_world(1) as world:
+        await MetadataCluster(world, java=java).start("n1")
+        await trio.sleep(15.0)
+    lines = [each for each in caplog.messages if each.endswith("; asked for again")]
+    assert lines
+    assert {each.count(NODES["n0"]) for each in lines} == {1}
 
 
 async def test_a_change_that_was_answered_survives_a_power_loss(autojump_clock: object) -> None:
