@@ -7,7 +7,7 @@ so that a node that hangs delays nothing. The node that was lost is asked last.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import Final, TypeAlias
@@ -23,6 +23,7 @@ from actors.client.silence import ConnectTo, Silence
 from actors.client.slot_retries import NoSlot, Pauses, pauses_of
 from actors.client.targets import connect_node, node_order
 from actors.config import ClusterConfig
+from actors.config.kinds import kind_of
 from actors.env.protocols import Network, SecretStore
 from actors.errors import (
     Closed,
@@ -61,6 +62,7 @@ class MemberFinder:
             loss of the one before, in seconds. 0: no other node is searched for.
         note: called with a line about each loss, and about the node that is found after it.
         fixed: whether the caller chose the only node, so it is used whether it leads or not.
+        advice: what an operator may do about a leader that does not answer, for people; "": wait.
     """
 
     group: str
@@ -69,6 +71,7 @@ class MemberFinder:
     wait_s: float
     note: Callable[[str], None] = lambda text: None
     fixed: bool = False
+    advice: str = ""
     _order: list[str] = attrs.field(
         default=attrs.Factory(lambda members: list(members.nodes), takes_self=True)
     )
@@ -132,7 +135,7 @@ class MemberFinder:
                     found = await race.first(until_s)
             if found is None:
                 self._lost_s = None  # the next request has the whole time again
-                raise _nobody(self.group, race)
+                raise _nobody(self.group, race, named, self.advice)
             client, epoch = found
             next_node = client.identity.node
             if self._lost_s is not None and next_node != self._taken_over:
@@ -221,18 +224,32 @@ def _why_waits(race: Race[_Found]) -> str:
     return f"{'; '.join(full)}; tries again" if full else "no node leads it now; waits for a leader"
 
 
-def _nobody(group: str, race: Race[_Found]) -> ConnectionError:
+def _nobody(
+    group: str, race: Race[_Found], named: Mapping[str, NamedLeader], advice: str
+) -> ConnectionError:
     """Make the error for a group without a leader: what nodes answered, then which cannot be
     reached.
+
+    Args:
+        named: the leader that each member named last.
+        advice: see `MemberFinder`.
     """
-    runs = [each for each in map(race.reasons.get, race.names) if isinstance(each, str)]
     failures = [
         str(each) or f"{node} does not answer"
         for node, each in race.reasons.items()
         if isinstance(each, Exception)
     ]
-    text = "; ".join([*runs, *failures]) or f"no node of {group} has an API socket"
-    return ConnectionError(text)
+    known = newest(named.values())
+    runs = {node: why for node in race.names if isinstance(why := race.reasons.get(node), str)}
+    first, last = "", ""
+    if known is not None and not _runs(race.reasons.get(known.leader, "")):
+        follow = [node for node in runs if runs[node] == not_led(node, group, known, known)]
+        first = f"{known.leader} led {group} and does not answer"
+        if follow:
+            first += f", {', '.join(follow)} {'runs' if len(follow) == 1 else 'run'}"
+        runs, last = {node: runs[node] for node in runs if node not in follow}, advice
+    text = "; ".join(filter(None, (first, *runs.values(), *failures, last)))
+    return ConnectionError(text or f"no node of {group} has an API socket")
 
 
 def wait_s_of(config: ClusterConfig, group: str) -> float:
@@ -264,8 +281,11 @@ def members_of(
 
     Raises: ConfigError: only a Java broker could take appends.
     """
+    leader = kind_of(config.groups[group]).terms.leader
+    elects = config.groups[group].election is not None
     return MemberFinder(
         group=group,
+        advice="" if elects else f"`promote {group}` makes another node its {leader}",
         nodes=node_order(config, group, master_only=leads),
         connect_to=partial(  # It tries once: this finder tries again, and other nodes meanwhile.
             connect_node, config, name=name, network=network, secret_store=secret_store, wait_s=0.0

@@ -20,6 +20,7 @@ from actors.client.slot_retries import NoSlot
 from actors.errors import NotMaster, NotStored
 
 NAMES = ("n0", "n1", "n2")
+ADVICE = "`promote a` makes another node its master"
 Word: TypeAlias = tuple[str | None, int] | None
 """Whom a node takes for the master, and by which promotion; None: it hangs."""
 
@@ -59,7 +60,7 @@ class Group:
     def members(
         self, wait_s: float = 0.0, note: Callable[[str], None] = pytest.fail
     ) -> MemberFinder:
-        return MemberFinder("a", NAMES, self.connect_to, wait_s=wait_s, note=note)
+        return MemberFinder("a", NAMES, self.connect_to, wait_s=wait_s, note=note, advice=ADVICE)
 
 
 @attrs.frozen
@@ -97,12 +98,12 @@ NAMED: dict[str, tuple[dict[str, str | None], list[str], str]] = {
     "dead": (
         {"n1": "n0", "n2": "n0"},
         ["n0", "n1", "n2"],
-        "n1 runs, but n0 leads a; n2 runs, but n0 leads a; cannot reach n0",
+        "n0 led a and does not answer, n1, n2 run; cannot reach n0; `promote a` makes another node",
     ),
     "dead, unlike the first one": (
         {"n0": "n2", "n1": "n2"},
         ["n0", "n2", "n1"],
-        "n0 runs, but n2 leads a; n1 runs, but n2 leads a; cannot reach n2",
+        "n2 led a and does not answer, n0, n1 run; cannot reach n2; `promote a` makes another node",
     ),
     "without a majority": (
         {"n0": None},
@@ -233,7 +234,7 @@ async def test_the_newest_epoch_counts(autojump_clock: trio.testing.MockClock) -
     assert 2 <= trio.current_time() < 3
     del group.said["n2"]
     members.wait_s = 0.0
-    with pytest.raises(ConnectionError, match="n0 runs, but n2 leads a; n1 runs, but n2 leads a; "):
+    with pytest.raises(ConnectionError, match="n2 led a and does not answer, n0, n1 run; "):
         async with members.leader():
             raise AssertionError("not reached")
 
@@ -260,7 +261,7 @@ async def test_nobody_leads_and_one_hangs(autojump_clock: trio.testing.MockClock
     with pytest.raises(ConnectionError) as caught:
         async with group.members().leader():
             raise AssertionError("not reached")
-    assert str(caught.value) == "n1 runs, but n0 leads a; n2 runs, but n0 leads a; n0 hangs"
+    assert str(caught.value) == (f"n0 led a and does not answer, n1, n2 run; n0 hangs; {ADVICE}")
     assert trio.current_time() == CONNECT_TIMEOUT_S
     assert group.open_count == 0
 
