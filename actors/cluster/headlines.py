@@ -11,33 +11,47 @@ from actors.config import ClusterConfig, Group
 from actors.config.kind import Terms
 from actors.config.kinds import kind_of
 from actors.group_status import WITHOUT_ROOM, GroupStatus
+from actors.readable import counted
 from actors.storage.files.room import NO_ROOM
 
 
-def headlines(config: ClusterConfig, view: ClusterView, starting: Collection[str]) -> list[str]:
+def headlines(
+    config: ClusterConfig,
+    view: ClusterView,
+    starting: Collection[str],
+    ended: Collection[str] = (),
+) -> list[str]:
     """Return one line for each group of which a node was asked.
 
     Args:
         view: the nodes that were asked; those that did not answer are away.
         starting: the nodes that are starting.
+        ended: the nodes that do not run, as far as is known.
     """
     asked = {node.node for node in view.nodes}
     return [
-        f"{name}: {_headline(config, group, view, starting)}"
+        f"{name}: {_headline(config, group, view, starting, ended)}"
         for name, group in config.groups.items()
         if asked & set(group.members)
     ]
 
 
 def _headline(
-    config: ClusterConfig, group: Group, view: ClusterView, starting: Collection[str]
+    config: ClusterConfig,
+    group: Group,
+    view: ClusterView,
+    starting: Collection[str],
+    ended: Collection[str],
 ) -> str:
     terms, found, said = kind_of(group).terms, view.leader_of(group.name), view.of(group.name)
     named = view.named_leader_of(group.name)
     if found is not None and (named is None or named.epoch <= found[1].epoch):
         return _led(found[0], found[1], said)
+    ours = [node for node in group.members if node in config.python_nodes]
+    all_asked = set(ours) <= {node.node for node in view.nodes}
+    if all_asked and (to_start := _to_start(group, said, ended)):
+        return f"no {terms.leader}, appends fail: {to_start}"
     if named is None:
-        ours = [node for node in group.members if node in config.python_nodes]
         return _without_leader(ours, group.name, terms, view, starting)
     leads = f"{named.leader} is {terms.leader}{terms.by(named.epoch)}"
     # it was not asked, or is a Java broker
@@ -74,6 +88,23 @@ def _led(node: str, own: GroupStatus, said: Mapping[str, GroupStatus]) -> str:
     return f"{who} and takes appends, {hold}{without}"
 
 
+def _to_start(group: Group, said: Mapping[str, GroupStatus], ended: Collection[str]) -> str:
+    """Say which members to start so that the others can elect a leader; "" if that is not all.
+
+    Args:
+        said: the status of the group on each node that answered.
+        ended: the nodes that do not run.
+    """
+    down = [node for node in group.members if node in ended]
+    needed = len(group.members) // 2 + 1 - (len(group.members) - len(down))
+    if group.election is None or needed <= 0:
+        return ""
+    who = f"{', '.join(down)} {'does' if len(down) == 1 else 'do'} not run"
+    if needed == len(down) or any(own.details.get("joining") for own in said.values()):
+        return f"{who}: start {'it' if len(down) == 1 else 'them'}"
+    return f"{who}: starting {needed} of them is enough"
+
+
 def _without_leader(
     ours: list[str], group: str, terms: Terms, view: ClusterView, starting: Collection[str]
 ) -> str:
@@ -88,7 +119,9 @@ def _without_leader(
         starts = "is" if len(begins) == 1 else "are"
         return f"no {terms.leader} yet: {', '.join(begins)} {starts} starting"
     if len(asked) < len(ours) and not said:
-        return f"who is {terms.leader} is not known: {', '.join(asked)} does not answer"
+        do = "does" if len(asked) == 1 else "do"
+        return f"who is {terms.leader} is not known: {', '.join(asked)} {do} not answer"
     lacks = [f"{node}: {own.troubles[0]}" for node, own in said.items() if own.troubles]
-    answers = f"{len(said) or 'none'} of its {len(ours)} nodes answers"
+    answer = "answers" if len(said) <= 1 else "answer"
+    answers = f"{len(said) or 'none'} of its {counted(len(ours), 'node')} {answer}"
     return f"no {terms.leader}, appends fail: {'; '.join(lacks) or answers}"

@@ -34,8 +34,13 @@ port = 20911
 )
 
 
-def line(config: Any, *nodes: NodeView, starting: tuple[str, ...] = ()) -> str:
-    [found] = headlines(config, cluster(nodes=nodes, feeds=()), starting)
+def line(
+    config: Any,
+    *nodes: NodeView,
+    starting: tuple[str, ...] = (),
+    ended: tuple[str, ...] = (),
+) -> str:
+    [found] = headlines(config, cluster(nodes=nodes, feeds=()), starting, ended)
     return found
 
 
@@ -113,6 +118,36 @@ def test_a_leader_that_does_not_answer(named: str) -> None:
         if named
         else "ledger: no leader, appends fail: 1 of its 3 nodes answers"
     )
+
+
+def gone(name: str) -> NodeView:
+    return attrs.evolve(AWAY, node=name)
+
+
+@pytest.mark.parametrize("named", ["n0", ""])
+def test_a_lost_majority_says_which_nodes_to_start(named: str) -> None:
+    candidate = follower(role="candidate", leader=named)
+    alone, two = member("n2", candidate), ("n0", "n1")
+    begin = "ledger: no leader, appends fail: "
+    lacks = line(LEDGER, *map(gone, two), alone, ended=two)
+    assert lacks == begin + "n0, n1 do not run: starting 1 of them is enough"
+    three = ("n0", "n1", "n2")
+    assert line(LEDGER, *map(gone, three), ended=three) == (
+        begin + "n0, n1, n2 do not run: starting 2 of them is enough"
+    )
+    hangs = line(LEDGER, *map(gone, two), alone, ended=("n0",))
+    assert "do not run" not in hangs, "n1 may answer yet"
+    assert "not run" not in line(LEDGER, *map(gone, two), ended=two), "n2 was not asked"
+    assert "not run" not in line(LEDGER, gone("n0"), member("n1", candidate), alone, ended=("n0",))
+    joins = but(alone, details={"joining": "it lacks its log"})
+    assert line(LEDGER, *map(gone, two), joins, ended=two) == (
+        begin + "n0, n1 do not run: start them"
+    )
+
+
+def test_nodes_of_a_classic_group_are_not_said_to_elect_a_master() -> None:
+    nodes = [gone(name) for name in ("n0", "n1", "n2")]
+    assert "start" not in line(CONFIG, *nodes, ended=("n0", "n1", "n2"))
 
 
 def test_a_group_without_a_majority_says_what_it_lacks() -> None:
