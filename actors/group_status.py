@@ -24,7 +24,9 @@ from actors.readable import readable_values
 
 OPEN: Final = "open"
 FOLLOWING: Final = "following"
-"""What `GroupStatus.state` is, if anything, where all is well: of the leader, and of others."""
+"""What `GroupStatus.state` is, if anything, where all is well: of the leader, and of others. A Peer
+and a Link to which that applies are FOLLOWING, too.
+"""
 
 FENCED: Final = "fenced"
 REFUSED: Final = "refused"

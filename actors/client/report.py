@@ -109,7 +109,7 @@ def status_lines(status: dict[str, Any]) -> list[str]:
         if own.link is not None:
             lost = own.link.error and not own.link.is_up
             error = f", last error: {own.link.error}" if lost else ""
-            lines += ["", f"{name} follows {own.leader or '-'}: {own.link.state}{error}"]
+            lines += ["", f"{name} from {own.leader or '-'}: {own.link.state}{error}"]
     odd = [f"{name}: {words}" for name, own in groups.items() for words in _odd(own)]
     read = [f"{name}: {_scrub_text(own.scrub)}" for name, own in groups.items() if own.scrub]
     return [*lines, *(["", *odd] if odd else []), *(["", *read] if read else [])]

@@ -135,23 +135,29 @@ async def status(
     other = differences(config, {node: found[node][0] for node in nodes if node not in failed})
     code = EXIT_FAILED if failed or any(each.keeps_apart for each in other) else EXIT_OK
     differ = [each.line for each in other]
+    held = {node: holder(node) for node in failed}
+    away = {node: _away(node, found[node], held[node], ended, starts) for node in failed}
     if as_json:
         plain = {
             node: None if node in failed else {"status": answer[0], "tree": answer[1]}
             for node, answer in found.items()
         }
         said = {"cluster": config.name, "nodes": plain, "differences": differ}
-        held = {node: holder(node) for node in failed}
         ends = {node: how for node in failed if held[node] is None and (how := ended(node))}
         begun = {node: how for node, pid in held.items() if pid and (how := starts(node, pid))}
-        away = {node: _away(node, found[node], held[node], ended, starts) for node in failed}
         return Answer(json.dumps(said | {"away": away, "ended": ends, "starting": begun}), code)
-    away = {node: _away(node, found[node], holder(node), ended, starts) for node in failed}
+    gone = [node for node in failed if held[node] is None and _is_gone(found[node])]
     view = _view_of(config, found)
+    diverged = {
+        (group, node)
+        for group in view.groups
+        for node, own in view.of(group).items()
+        if own.diverged and own.troubles
+    }
     starting = [node for node, how in away.items() if how.startswith(STARTING)]
     lines = [
         f"cluster {config.name}",
-        *headlines(config, view, starting),
+        *headlines(config, view, starting, gone),
         *(f"  {line}" for line in differ),
     ]
     for node, answer in found.items():
@@ -159,7 +165,8 @@ async def status(
             lines.append(f"  {node}: {away[node]}")
             continue
         refused = _refused_by_leaders(view, node)
-        lines += [f"  {line}" for line in node_lines(answer[2], trees=trees, refused=refused)]
+        shown = node_lines(answer[2], trees=trees, refused=refused, diverged=diverged)
+        lines += [f"  {line}" for line in shown]
     return Answer("\n".join(lines), code)
 
 

@@ -6,7 +6,7 @@ These are pure functions; `painter.py` has the thread that writes.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, TypeAlias
 
 import attrs
@@ -28,7 +28,7 @@ from actors.cluster.summary import leads_text
 from actors.cluster.view import ClusterView, FeedView, NodeView, Rates, TreeView, clock
 from actors.config.command_line import folded
 from actors.config.kind import Terms
-from actors.group_status import DAMAGED, MENDED, STANDS_STILL, GroupStatus, Peer
+from actors.group_status import DAMAGED, FOLLOWING, MENDED, STANDS_STILL, GroupStatus, Peer
 from actors.own_process import as_typed
 from actors.readable import size
 
@@ -258,8 +258,12 @@ def _state(
             return Text(state_text(peer))
     elif (bar := _progress(lead, peer)) is not None:
         return bar
-    state = f": {peer.state}" if peer is not None and peer.state else ""
-    return Text(f"follows {own.leader}{state}" if own.leader else "knows no leader")
+    if not own.leader:
+        return Text("knows no leader")
+    state = "" if peer is None else peer.state
+    if state and not state.startswith(FOLLOWING):
+        state = f": {state}"
+    return Text(f"follows {own.leader}{state.removeprefix(FOLLOWING)}")
 
 
 def _away(view: ClusterView) -> dict[str, str]:
@@ -381,7 +385,11 @@ def _plain_text(view: ClusterView, group: str) -> tuple[list[str], str]:
 
 
 def node_lines(
-    node: NodeView, *, trees: bool = False, refused: Mapping[str, str] | None = None
+    node: NodeView,
+    *,
+    trees: bool = False,
+    refused: Mapping[str, str] | None = None,
+    diverged: Collection[tuple[str, str]] = (),
 ) -> list[str]:
     """Describe one node for `status`: a line for it, lines for its groups, and the odd parts of its
     tree.
@@ -390,14 +398,18 @@ def node_lines(
         trees: whether to show its whole tree.
         refused: by group, why its leader refuses this node, as the leader says. The node itself
             only sees connections end.
+        diverged: the groups and nodes of which a line of their own says where they diverge.
     """
     lines = [f"{node.node}: {node.state}"]
     for name, own in node.groups.items():
-        why = (refused or {}).get(name)
+        why = None if (name, node.node) in diverged else (refused or {}).get(name)
         link = _link_text(own) if why is None else [f"refused by {own.leader}: {why}"]
         words = (role_text(own), extent_text(own), *own.remarks, *link)
         lines.append(f"  {name}: {', '.join(words)}")
-        lines += [f"    {peer_text(own, peer)}" for peer in own.peers]
+        for peer in own.peers:
+            is_said = (name, peer.node) in diverged and not peer.is_well
+            known = attrs.evolve(peer, state="diverged", reason="") if is_said else peer
+            lines.append(f"    {peer_text(own, known)}")
         lines += [f"    {words}" for words in (*own.others, *_found_text(node.node, own))]
     lines += [f"  {node.name_server}"] if node.name_server else []
     if node.tree is None:

@@ -27,7 +27,7 @@ from actors.dledger.rpc.peer_messages import (
     Signs,
     Taking,
 )
-from actors.group_status import Peer
+from actors.group_status import FOLLOWING, Peer
 from actors.node.part import STATUS_TIMEOUT_S
 from actors.runtime import ActorError, ActorRef, Registry, ReplyTo
 from actors.storage.files.room import NO_ROOM
@@ -40,7 +40,7 @@ R = TypeVar("R")
 STATES: Final = {
     DispatcherState.COMPARE: "comparing",
     DispatcherState.TRUNCATE: "truncating",
-    DispatcherState.APPEND: "appending",
+    DispatcherState.APPEND: FOLLOWING,
     DispatcherState.INSTALL_SNAPSHOT: "installing a snapshot",
 }
 """The texts for the state of a peer that answers, by the state of its dispatcher."""
@@ -158,7 +158,7 @@ class LedgerPeers:
         found[peer] = Peer(
             node=peer,
             state=state,
-            is_well=state == STATES[DispatcherState.APPEND],
+            is_well=state == FOLLOWING,
             reason=reason,
             end=None if progress is None or lag is None else progress.matched + 1,
             lag=lag,

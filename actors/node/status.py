@@ -24,6 +24,7 @@ from actors.dledger.weaker import weaker_text
 from actors.group_status import (
     DAMAGED,
     FENCED,
+    FOLLOWING,
     MENDED,
     REFUSED,
     STANDS_STILL,
@@ -46,6 +47,16 @@ REFUSED_BY_MASTER: Final = tuple(reason.value for reason in SHOWN_REFUSALS)
 REFUSED_BY_SLAVE: Final = tuple(reason.value for reason in OFFSET_REFUSALS)
 USUAL: Final = (RoleState.OPEN, RoleState.FOLLOWING, RoleState.CONNECTING)
 """The states of a healthy node, which its status shows as trouble only if there is a reason."""
+
+
+_LINK_STATES: Final = {
+    HAConnectionState.READY: RoleState.CONNECTING.value,
+    HAConnectionState.TRANSFER: FOLLOWING,
+    HAConnectionState.SHUTDOWN: "not connected",
+}
+"""Our words for the states of a slave's connection, as its role has them."""
+_CONNECTION_STATES: Final = {HAConnectionState.SHUTDOWN: "not connected"}
+"""Likewise of a master's; upstream's name of no connection sounds like the end of the slave."""
 
 
 def classic_status(
@@ -190,10 +201,9 @@ def _slave(slave: SlaveStatus, said: GroupState | None) -> Peer:
     # What it reported last stays known of a slave that is not connected any more.
     is_well = slave.ack_bytes is not None and slave.state is HAConnectionState.TRANSFER
     details = attrs.asdict(slave, value_serializer=_plain)
-    state = "in sync" if slave.in_sync else "behind"
-    if not is_well:  # upstream's name of no connection sounds like the end of the slave
-        is_gone = slave.state is HAConnectionState.SHUTDOWN
-        state = "not connected" if is_gone else slave.state.name.lower()
+    state = FOLLOWING if slave.in_sync else "behind"
+    if not is_well:
+        state = _CONNECTION_STATES.get(slave.state, slave.state.name.lower())
     for known in ("node", "lag_bytes", "bytes_per_s", "report_age_s"):
         del details[known]
     return Peer(
@@ -219,7 +229,7 @@ def _link(client: ClientChanged, now_s: float) -> Link:
     next_s = details.pop("next_attempt_s")
     details["next_attempt_in_s"] = None if next_s is None else round(max(0.0, next_s - now_s), 3)
     return Link(
-        state=details.pop("state").lower(),
+        state=_LINK_STATES.get(client.state, client.state.name.lower()),
         is_up=client.state is HAConnectionState.TRANSFER,
         error=details.pop("last_error"),
         details=details,

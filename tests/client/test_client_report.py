@@ -19,7 +19,7 @@ from actors.errors import (
     ConfigError,
     NotMaster,
 )
-from actors.group_status import GroupStatus, Link, Peer, Scrub
+from actors.group_status import FOLLOWING, GroupStatus, Link, Peer, Scrub
 from actors.log_types import Message
 
 
@@ -118,7 +118,7 @@ ORDERS = GroupStatus(
     copies=2,
     durability="synced",
     peers=(
-        Peer(node="n1", state="in sync", end=4000, lag=1000, bytes_per_s=1_500_000),
+        Peer(node="n1", state=FOLLOWING, end=4000, lag=1000, bytes_per_s=1_500_000),
         Peer(node="j2", state="not connected, written only", is_well=False, bytes_per_s=0),
     ),
 )
@@ -133,7 +133,7 @@ BILLS = attrs.evolve(
     acknowledged=7,
     durability="written",
     peers=(),
-    link=Link(state="ready", error="refused"),
+    link=Link(state="connecting", error="refused"),
 )
 
 
@@ -155,13 +155,13 @@ def test_status_table() -> None:
         "bills     slave   -           0        7       7             7       2     written",
         "",
         "in bytes  slave  state                        matched   lag  MB/s",
-        "orders    n1     in sync                         4000  1000  1.50",
+        "orders    n1     following                       4000  1000  1.50",
         "orders    j2     not connected, written only        -     -  0.00",
         "",
-        "bills follows -: ready, last error: refused",
+        "bills from -: connecting, last error: refused",
     ]
-    linked = attrs.evolve(BILLS, link=Link(state="transfer", is_up=True, error="refused"))
-    assert lines(bills=linked)[-1] == "bills follows -: transfer"
+    linked = attrs.evolve(BILLS, link=Link(state=FOLLOWING, is_up=True, error="refused"))
+    assert lines(bills=linked)[-1] == "bills from -: following"
     scrubs = {"bills": Scrub(7, None), "loans": Scrub(0, 61.2), "other": None}
     found = {name: attrs.evolve(ORDERS, scrub=scrub) for name, scrub in scrubs.items()}
     assert lines(**found)[-2:] == [
@@ -271,7 +271,7 @@ LEDGER = GroupStatus(
     copies=2,
     durability="synced",
     peers=(
-        Peer(node="n1", state="appending", end=886, lag=15),
+        Peer(node="n1", state=FOLLOWING, end=886, lag=15),
         Peer(node="n2", state="silent", is_well=False, reason="no route"),
     ),
 )
@@ -288,7 +288,7 @@ def test_status_of_dledger_groups() -> None:
         "other       candidate  -          3      0      900     890        880       2      synced",
         "",
         "in entries  peer  state      matched  lag",
-        "ledger      n1    appending      885   15",
+        "ledger      n1    following      885   15",
         "ledger      n2    silent           -    -",
         "",
         "ledger: n2: no route",

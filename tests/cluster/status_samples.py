@@ -12,7 +12,7 @@ from actors.config import DLedgerGroup
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role as LedgerRole
 from actors.dledger.leader_status import LeaderStatus
-from actors.group_status import GroupStatus, Peer
+from actors.group_status import FOLLOWING, GroupStatus, Peer
 from actors.ha.connection_state import ClientChanged, HaStatus
 from actors.ha.core.role_effects import Fence, Role, RoleState, RoleView
 from actors.ha.core.slave_table import SlaveStatus
@@ -120,12 +120,12 @@ def _ledger(facts: dict[str, Any]) -> GroupStatus:
 
 def _peer(row: dict[str, Any], written: int) -> Peer:
     """One of which nothing else is known takes what it gets."""
-    matched, state = row["matched_index"], row.get("state", "appending")
+    matched, state = row["matched_index"], row.get("state", FOLLOWING)
     lag = row.get("lag", max(0, written - matched) if matched >= 0 else None)
     return Peer(
         node=row["node"],
         state=state,
-        is_well=state == "appending",
+        is_well=state == FOLLOWING,
         reason=row.get("reason", ""),
         end=None if lag is None else matched + 1,
         lag=lag,

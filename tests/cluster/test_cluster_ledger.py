@@ -23,7 +23,6 @@ from actors.errors import NotMaster, OutcomeUnknown
 from actors.group_status import FINDINGS
 
 NAMES = ("n0", "n1", "n2")
-# ruff: noqa: E501
 RATES = {"ledger": Rates(records_per_s=2000.4)}
 
 
@@ -97,7 +96,7 @@ PICTURE = """\
 triolog demo  running 0:00:12   n0 running  n1 running  n2 running   Ctrl-C stops in order
 in entries  node  role       term  first  written  synced  committed  lag  rec/s  state
 ledger      n0    leader        3      0      900     890        880        2000  running
-            n1    follower      3      0      885     890        880   15         follows n0: appending
+            n1    follower      3      0      885     890        880   15         follows n0
             n2    candidate     3      0      100      95         90    -         knows no leader
 feed ledger from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding"""
 
@@ -167,7 +166,7 @@ def peers_of(facts: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        ("appending", "n1 at 890 behind 12"),
+        ("following", "n1 at 890 behind 12"),
         ("comparing", "n1 comparing at 890 behind 12"),
         ("installing a snapshot", "n1 installing a snapshot at 890 behind 12"),
     ],

@@ -177,6 +177,9 @@ def test_a_lost_master_is_replaced_comes_back_and_is_resynced(
     wait_for(lambda: is_part(cluster, "n0", "diverged"))
     status = command(cluster, "status", "--node", "n0").stdout
     assert f"slave of {new} by promotion 1, diverged: " in status
+    whole = command(cluster, "status").stdout
+    assert whole.count("diverged: this log") == whole.count(" are equal up to ") == 1
+    assert "      n0 diverged" in whole
     found = command(cluster, "resync", "n0")
     assert found.returncode == 0, found.stderr
     assert "are kept in aside/; following" in found.stdout

@@ -47,8 +47,8 @@ triolog demo  running 0:00:12   n0 running  n1 running  n2 running   Ctrl-C stop
 orders: safe
 in bytes  node  role    first   written    synced     acked  lag  rec/s  MB/s  state
 orders    n0    master      0  70000000  70000000  69999000        2000  0.41  running
-          n1    slave       0  70000000  70000000  69999000    0         0.41  follows n0: in sync
-          n2    slave       0  70000000  70000000  69999000    0         0.41  follows n0: in sync
+          n1    slave       0  70000000  70000000  69999000    0         0.41  follows n0
+          n2    slave       0  70000000  70000000  69999000    0         0.41  follows n0
 feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
 /n0                                     /n1                                     /n2
 ├─ event_log                            ├─ event_log                            ├─ event_log
@@ -161,7 +161,7 @@ def test_words_of_slaves() -> None:
     )
     found = picture(cluster(nodes=nodes))
     assert "0.41  follows n0: behind" in found
-    assert "0.41  follows n0: in sync, written only" in found
+    assert "0.41  follows n0, written only" in found
     refused = [slave("n1", ack_bytes=None, lag_bytes=None, last_error="ahead of the master")]
     found = picture(cluster(nodes=(node("n0", master(slaves=refused)), node("n1", slave_group()))))
     assert "ahead of the master" in found
@@ -230,7 +230,7 @@ def test_node_lines() -> None:
     assert "  │     ├─ store [12, 40 KiB] restarted 2" in found
     failing = slave_group(client={"state": "READY", "last_error": "refused"})
     [_, line] = node_lines(attrs.evolve(node("n1", failing), tree=None))
-    assert line.endswith("acknowledged to 69999000, ready (refused)")
+    assert line.endswith("acknowledged to 69999000, connecting (refused)")
     four = node_lines(attrs.evolve(node("n0", master(ack_policy="4.x")), tree=None))[1]
     assert "acknowledged to 69999000, acknowledged by the policy of 4.x" in four
     two = node("n0", master(copies=2))
@@ -257,7 +257,7 @@ def test_what_became_of_a_promotion() -> None:
     both = parted | {"client": {"state": "READY", "last_error": refused}}
     [_, line] = node_lines(attrs.evolve(node("n1", both), tree=None))
     assert line.count(str(parted["reason"])) == 1
-    assert line.endswith(", ready")
+    assert line.endswith(", connecting")
     alone = cluster(nodes=(node("n1", parted),))
     assert "diverged: equal up to 70 only" in picture(alone)
     empty = slave_group(part="connecting", reason="it began empty, and has not heard n2")
@@ -269,6 +269,22 @@ def test_what_became_of_a_promotion() -> None:
     away = slave("n1", ack_bytes=None, lag_bytes=None)
     both = cluster(nodes=(node("n0", master(slaves=[away])), node("n1", parted)))
     assert "diverged: equal up to 70 only" in picture(both)
+
+
+def test_where_a_slave_diverges_is_said_once() -> None:
+    """By itself, as soon as it answers; its master has the same words of it."""
+    parted, why = slave_group(part="diverged", reason="equal up to 70 only"), "equal up to 70 only"
+    away = slave("n1", ack_bytes=None, lag_bytes=None, state="SHUTDOWN", last_error=f"no: {why}")
+    n0, n1 = node("n0", master(slaves=[away])), node("n1", parted)
+    alone = "\n".join(node_lines(n0))
+    assert f"    n1 not connected: no: {why}" in alone
+    said = {("orders", "n1")}
+    both = "\n".join(
+        (*node_lines(n0, diverged=said), *node_lines(n1, diverged=said, refused={"orders": why}))
+    )
+    assert both.count(why) == 1
+    assert f"  orders: slave, diverged: {why}, 0 to " in both
+    assert "    n1 diverged\n" in both
 
 
 def test_where_a_copy_is_damaged() -> None:
@@ -317,13 +333,13 @@ def test_what_is_too_long_is_said_below_and_breaks_no_word() -> None:
 def test_slaves_of_a_master_that_is_away_are_not_in_sync() -> None:
     """What it said of them was true while it answered."""
     found = picture(cluster(nodes=(node("n0", master(), "away"), node("n1", slave_group()))))
-    assert "in sync" not in found
+    assert "follows" not in found
     assert found.split("\n")[4].endswith(
         "69999000                    its master n0 does not answer"
     )
 
 
-def test_a_slave_that_needs_what_is_deleted_is_not_in_transfer() -> None:
+def test_a_slave_that_needs_what_is_deleted_is_not_said_to_follow() -> None:
     """It hears of it as a connection that ends, and makes the next one."""
     why = "the slave needs bytes that the master has deleted: 0, the oldest is 65536"
     gone = slave("n1", ack_bytes=None, lag_bytes=None, state="SHUTDOWN", last_error=why)
@@ -332,7 +348,7 @@ def test_a_slave_that_needs_what_is_deleted_is_not_in_transfer() -> None:
     assert f"orders n1: not connected: {why}" in found
     [_, line, *_] = node_lines(closes, refused={"orders": why})
     assert line.endswith(f", refused by n0: {why}")
-    assert "transfer" not in line
+    assert "following" not in line
 
 
 def test_why_nobody_leads_is_said_once_per_change() -> None:

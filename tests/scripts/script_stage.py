@@ -296,7 +296,7 @@ class Stage:
     async def _client(self, name: str) -> list[str]:
         """A slave's own side."""
         own = (await self.cluster.node(name).status())["groups"][GROUP]
-        last, state = own["link"]["error"], own["link"]["state"].upper()
+        last, state = own["link"]["error"], own["link"]["details"]["state"]
         return [
             f"{state}, {'' if own['diverged'] else 'not '}called diverged",
             *([f"before: {last}"] if last else []),

@@ -50,7 +50,7 @@ async def test_peers_of_a_healthy_leader(cluster: SimCluster) -> None:
         assert 0 <= peer.pop("heard_age_s") < SOON_S
         assert peer == {
             "node": peer["node"],
-            "state": "appending",
+            "state": "following",
             "is_well": True,
             "reason": "",
             "end": receipt.next,
@@ -77,7 +77,7 @@ async def test_a_member_that_died_in_an_idle_group_is_seen(cluster: SimCluster) 
     await cluster.start(dead)
     await trio.sleep(SOON_S)
     found = await peer_of(cluster, dead)
-    assert (found["state"], found["lag"], found["reason"]) == ("appending", 0, "")
+    assert (found["state"], found["lag"], found["reason"]) == ("following", 0, "")
 
 
 async def test_a_member_behind_a_cut_is_silent_and_then_catches_up(cluster: SimCluster) -> None:
@@ -98,7 +98,7 @@ async def test_a_member_behind_a_cut_is_silent_and_then_catches_up(cluster: SimC
     await cluster.converged(GROUP)
     await trio.sleep(SOON_S)
     found = await peer_of(cluster, away)
-    assert (found["state"], found["lag"]) == ("appending", 0)
+    assert (found["state"], found["lag"]) == ("following", 0)
 
 
 async def test_a_lag_is_never_below_zero(cluster: SimCluster) -> None:
@@ -164,7 +164,7 @@ async def test_a_dispatcher_that_is_started_again_is_no_failure(cluster: SimClus
     found = await peer_of(cluster, peer)
     assert (found["state"], found["lag"]) == ("restarting", None)
     await trio.sleep(SOON_S)
-    assert (await peer_of(cluster, peer))["state"] == "appending"
+    assert (await peer_of(cluster, peer))["state"] == "following"
 
 
 async def test_who_comes_from_elsewhere_is_in_the_status_for_a_while(cluster: SimCluster) -> None:
