@@ -165,7 +165,8 @@ def open_session(
     for key, value in wanted.items():
         builder = builder.config(key, value)
     try:
-        with _environment(_variables(profile)), filtered_stderr() as group, _whole_or_none(group):
+        stderr = filtered_stderr() if _starts_java() else contextlib.nullcontext(JavaGroup(None))
+        with _environment(_variables(profile)), stderr as group, _whole_or_none(group):
             if not is_remote:
                 _launch(wanted, group)
                 for key, value in _authenticates(wanted).items():
@@ -264,18 +265,31 @@ def _whole_or_none(group: JavaGroup) -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
 
 
+def _starts_java() -> bool:
+    """Return whether a session needs a Java that PySpark has still to start in this process.
+
+    It needs none if one runs here, if spark-submit has started one, or if a Connect server answers.
+    """
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return False
+    return os.environ.get("SPARK_REMOTE", "local").startswith("local")
+
+
 def _launch(options: Mapping[str, str], group: JavaGroup) -> None:
-    """Start Java as PySpark does, but in a group; do nothing if this process has one."""
+    """Start Java as PySpark does, but in a group; or connect to the one that runs."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    if SparkContext._gateway is not None or group.listener is None:
+    if group.listener is None:
+        SparkContext._ensure_initialized()
         return
     conf = SparkConf()
     for key, value in options.items():
         conf.set(key, value)
     gateway = launch_gateway(conf, {"process_group": group.listener.pid})  # type: ignore[no-untyped-call]
-    group.java = gateway.proc  # None where somebody else has started it
+    group.java = gateway.proc
     atexit.register(_leave, group)  # before this process's folder goes
     SparkContext._ensure_initialized(gateway=gateway)
 

@@ -15,7 +15,7 @@ import pytest
 from logs_kit import Day, simulate
 
 from actors.pipeline import session as session_module
-from actors.pipeline.session import CLOSING_S, Profile, close_session, open_session
+from actors.pipeline.session import Profile, close_session, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,8 +52,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = open_session(Profile.TEST, scratch=tmp_path_factory.mktemp("spark"))
     yield session
     close_session(session)  # else Java and who filters its words outlive the last test
-    for listener in session_module._listeners:  # those that had no Java to listen to, as well
-        listener.wait(CLOSING_S)
+    assert [each.pid for each in session_module._listeners if each.returncode is None] == []
 
 
 @pytest.fixture(scope="session")

@@ -92,10 +92,11 @@ def test_on_a_cluster_it_authenticates_where_spark_makes_the_secret(
 
 
 SUBMITTED = """
-from actors.pipeline.session import Profile, open_session
-spark = open_session(Profile.CLUSTER)
+from actors.pipeline import session
+spark = session.open_session(session.Profile.CLUSTER)
 print("authenticates:", spark.sparkContext.getConf().get("spark.authenticate"))
 print("counts:", spark.range(9).repartition(3).count())
+print("listeners:", len(session._listeners))
 """
 
 
@@ -116,7 +117,8 @@ def test_what_spark_submit_starts_here_authenticates(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert done.stdout.split("\n")[:2] == ["authenticates: true", "counts: 9"], done.stderr
+    expected = ["authenticates: true", "counts: 9", "listeners: 0"]
+    assert done.stdout.split("\n")[:3] == expected, done.stderr
 
 
 def test_a_session_leaves_no_trace_in_the_environment(spark: SparkSession) -> None:
@@ -127,7 +129,9 @@ def test_a_session_leaves_no_trace_in_the_environment(spark: SparkSession) -> No
 
 
 def test_a_second_opening_is_the_same_session(spark: SparkSession) -> None:
+    listeners = list(session_module._listeners)
     assert open_again(spark) == spark.sparkContext.applicationId
+    assert session_module._listeners == listeners, "somebody listens to its Java already"
 
 
 def open_again(spark: SparkSession) -> str:
