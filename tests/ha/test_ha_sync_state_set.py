@@ -14,6 +14,7 @@ from actors.ha.core.sync_state_set import (
     CANDIDATE_S,
     NOTHING,
     Effects,
+    Refusal,
     SyncStateSet,
 )
 
@@ -192,7 +193,7 @@ def test_a_refusal_ends_the_wait_for_who_did_not_join() -> None:
     assert found.acked(2, 20, 1000, 1.0) == asks(1, 2)
     found.gone(2, 20, 1.1)
     found.grew(1500, 1.2)
-    assert found.refused(1.3, is_stale=False) == NOTHING
+    assert found.refused(Refusal.REPLICA, 1.3) == NOTHING
     assert (found.effective, found.confirm_bytes) == ({1}, 1500)
 
 
@@ -200,7 +201,7 @@ def test_after_a_refusal_it_asks_again_and_not_at_once() -> None:
     found = master()
     found.joined(2, 20, 0.0, async_learner=False)
     found.acked(2, 20, 1000, 1.0)
-    assert found.refused(1.1, is_stale=False) == NOTHING
+    assert found.refused(Refusal.REPLICA, 1.1) == NOTHING
     assert found.acked(2, 20, 1000, 1.2) == NOTHING
     assert found.tick(1.1 + ASK_AGAIN_S) == asks(1, 2)
 
@@ -217,7 +218,7 @@ def test_a_request_without_an_answer_counts_until_it_is_known_what_became_of_it(
     assert found.adopted(frozenset({1}), 7, 2.3) == NOTHING  # the request may still arrive
     assert found.confirm_bytes == 1000
     assert found.tick(2.0 + ASK_AGAIN_S) == asks(1)
-    found.refused(3.1, is_stale=False)  # the same set: 2013
+    found.refused(Refusal.SAME, 3.1)
     assert found.confirm_bytes == 1500
 
 
@@ -225,13 +226,26 @@ def test_a_stale_request_waits_for_the_newer_set() -> None:
     found = master()
     found.joined(2, 20, 0.0, async_learner=False)
     found.acked(2, 20, 1000, 1.0)
-    assert found.refused(1.1, is_stale=True) == NOTHING
+    assert found.refused(Refusal.STALE, 1.1) == NOTHING
     assert found.is_stale
     found.grew(1500, 1.2)
     assert found.tick(9.0) == NOTHING
     assert found.confirm_bytes == 1000
     assert found.adopted(frozenset({1, 2}), 9, 9.1) == NOTHING
     assert not found.is_stale
+
+
+def test_a_set_that_the_controller_has_by_a_lost_answer_is_waited_for() -> None:
+    found = master()
+    found.joined(2, 20, 0.0, async_learner=False)
+    found.acked(2, 20, 1000, 1.0)
+    found.unanswered(2.0)
+    assert found.tick(2.0 + ASK_AGAIN_S) == asks(1, 2)
+    assert found.refused(Refusal.SAME, 3.1) == NOTHING
+    found.grew(1500, 3.2)
+    assert (found.is_stale, found.confirm_bytes) == (True, 1000)
+    found.adopted(frozenset({1, 2}), 8, 3.3)
+    assert (found.is_stale, found.members) == (False, {1, 2})
 
 
 def test_a_set_without_this_master_is_not_adopted() -> None:
@@ -360,7 +374,8 @@ class Group(RuleBasedStateMachine):
 
     def say(self, outcome: str) -> None:
         if outcome:
-            self.take(self.found.refused(self.now_s, is_stale=outcome == "stale"))
+            refusal = Refusal.SAME if outcome == "same" else Refusal.STALE
+            self.take(self.found.refused(refusal, self.now_s))
         else:
             self.poll()
 

@@ -24,6 +24,7 @@ Differs from upstream:
 
 from __future__ import annotations
 
+import enum
 import math
 from typing import Final
 
@@ -38,6 +39,14 @@ ABSENT_S: Final = 3.0
 """How long a member may take to connect for the first time, as upstream's first check."""
 ASK_AGAIN_S: Final = 1.0
 """How long after a refused or unanswered request the controller is asked again."""
+
+
+class Refusal(enum.Enum):
+    """Why a controller refuses a set, by its checks in their order (autoswitch-ha.md 6.6)."""
+
+    SAME = "it has this set"  # 2013
+    STALE = "it has another set or master than the request says"  # 2002, 2000, 2001
+    REPLICA = "a replica is not registered, or not alive"  # 2003, 2006
 
 
 @attrs.frozen(kw_only=True)
@@ -173,13 +182,10 @@ class SyncStateSet:
         self._look_for_absent()
         return self.tick(now_s)
 
-    def refused(self, now_s: float, *, is_stale: bool) -> Effects:
-        """The controller has refused the request.
-
-        Args:
-            is_stale: because of its epochs or its master: the controller has another set.
-        """
-        if is_stale:
+    def refused(self, refusal: Refusal, now_s: float) -> Effects:
+        """The controller has refused the request."""
+        has_it = refusal is Refusal.SAME and self._asked != self.members  # by a lost answer
+        if refusal is Refusal.STALE or has_it:
             self._is_stale = True
             self.unanswered(now_s)
             return NOTHING
@@ -206,7 +212,7 @@ class SyncStateSet:
         return Effects(alter=wanted)
 
     def _look_for_absent(self) -> None:
-        for replica in self.members - {self.own} - self._replicas.keys():
+        for replica in sorted(self.members - {self.own} - self._replicas.keys()):
             self._absent.setdefault(replica, self.now_s)
 
     def _confirm(self) -> None:
@@ -216,7 +222,7 @@ class SyncStateSet:
             if found.candidate_s is not None and self.now_s < found.candidate_s + CANDIDATE_S
         }
         held = self.end_bytes
-        for replica in (self.effective | candidates) - {self.own}:
+        for replica in sorted((self.effective | candidates) - {self.own}):
             found = self._replicas.get(replica)
             if found is None or found.ack_bytes is None:
                 return
