@@ -3,13 +3,13 @@
 Upstream: apache/rocketmq, broker/.../processor/AdminBrokerProcessor.java (updateBrokerConfig) and
 common/.../Configuration.java, 5.3.3; broker.md 6.2.
 
-`settings.json` of the store root has them by upstream's names, each with what the cluster file, or
-broker.conf, said when it was changed: where that says something else at a later start, it counts
-again.
+The file `settings.json` in the store root has the changed settings by upstream's names, each with
+the value that the cluster file, or broker.conf, had when it was changed. If that file has another
+value at a later start, the file's value counts again.
 
-Differs: the keys of ACTING are changed, each at once, and all others are refused with the key of
-the file that has them; upstream takes each that it has a field for, whether that acts or not, and
-passes over others.
+Differs: only the keys of ACTING can be changed, and each change takes effect at once. All others
+are refused, with the key of the file in which to change them. Upstream accepts every key for which
+it has a field, even if the field has no effect, and ignores the rest.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from actors.storage.node.identity import UNREADABLE
 PERMISSION: Final = Key(
     name="brokerPermission", kind=Integer(2, 6, "(2 write, 4 read)", step=2), old="6", new="6"
 )
-"""Topics are registered with what of their permissions this has, too."""
+"""The permissions that the node has: topics are registered with no others than these."""
 PERMISSION_ALL: Final = int(PERMISSION.new)
 ACTING: Final[Mapping[str, Key]] = {PERMISSION.name: PERMISSION} | {
     name: KEYS[name] for name in ("deleteWhen", "diskMaxUsedSpaceRatio", "fileReservedTime")
@@ -51,12 +51,18 @@ _LOGGER = logging.getLogger("triolog.broker")
 
 
 class NotChanged(ValueError):
-    """Nothing was changed: one line for people."""
+    """A change was refused, and nothing was changed. The text is one line for people."""
 
 
 @attrs.frozen
 class _Changed:
-    """A value and what the file said in its place, as text; when it was changed, in ms."""
+    """A changed setting.
+
+    Attributes:
+        value: the new value, as text.
+        instead_of: the value in the file at that time, as text.
+        at_ms: when it was changed, in ms since 1970.
+    """
 
     value: str
     instead_of: str
@@ -65,12 +71,12 @@ class _Changed:
 
 @attrs.define(kw_only=True)
 class ChangedSettings:
-    """See the module's text; `load` makes one.
+    """The changed settings of one group; `load` reads them from their file.
 
     Attributes:
-        path: of the file.
-        file_group: as the cluster file has it.
-        source: how the file calls the group's table, for people.
+        path: the path of the file.
+        file_group: the group as the cluster file has it.
+        source: the name of the group's table in the cluster file, for people.
     """
 
     disk: Disk
@@ -81,7 +87,7 @@ class ChangedSettings:
     _changed: dict[str, _Changed] = attrs.field(init=False, factory=dict)
 
     def load(self) -> None:
-        """Read what was kept. A damaged file is told of, and nothing of it counts."""
+        """Read the settings that were saved. If the file is damaged none counts, with a warning."""
         if not self.disk.has_name(self.path):
             return
         found: dict[str, _Changed] = {}
@@ -105,7 +111,7 @@ class ChangedSettings:
 
     @property
     def group(self) -> ClassicGroup:
-        """The group with what was changed."""
+        """The group with the changed settings."""
         fields = {
             ACTING[name].sets: ACTING[name].convert(ACTING[name].kind.read(each.value))
             for name, each in self._changed.items()
@@ -117,18 +123,18 @@ class ChangedSettings:
 
     @property
     def permission(self) -> int:
-        """brokerPermission."""
+        """The present value of brokerPermission."""
         return int(self.values[PERMISSION.name])
 
     @property
     def permission_ms(self) -> int:
-        """When that was changed; 0: never."""
+        """The time in ms since 1970 at which brokerPermission was changed; 0 if it never was."""
         changed = self._changed.get(PERMISSION.name)
         return 0 if changed is None else changed.at_ms
 
     @property
     def values(self) -> dict[str, str]:
-        """The keys of ACTING, as they are now."""
+        """The present values of the keys of ACTING."""
         changed = self._changed
         return {
             name: changed[name].value if name in changed else self._in_file(name) for name in ACTING
@@ -143,9 +149,14 @@ class ChangedSettings:
         )
 
     def change(self, wanted: Mapping[str, str]) -> None:
-        """Take all of these values; they are on the disk when this returns.
+        """Change settings; they are on the disk when this returns.
 
-        Raises: NotChanged: one cannot be changed, or so. OSError: the disk's fault.
+        Args:
+            wanted: the new values by upstream's names.
+
+        Raises:
+            NotChanged: one of them cannot be changed, or not to this value.
+            OSError: the disk failed.
         """
         problems = [line for name, text in wanted.items() if (line := self._problem(name, text))]
         if problems or not wanted:

@@ -1,17 +1,18 @@
 """The part of a classic group's tree that makes a node a broker for others: its metadata, and the
 port where slaves and operators ask for it.
 
-- metadata: owns the tables, on the master and on slaves
-- on a slave remoting_client and metadata_sync, which copy the master's: a Java master is asked for
-  all of it again and again, one of ours tells what changes; a copy asks only while it follows
-- metadata_watches: tells slaves of ours
-- midnights: counts messages by day
-- port, vip_port: the servers at listenPort and at listenPort - 2, each with `connections` and
-  `accept`; with a `second_host` second_port and second_vip_port, too
-- with name servers announcer, for the registrar
+- metadata owns the tables, on the master and on slaves.
+- remoting_client and metadata_sync of a slave copy the master's tables. A Java master is asked for
+  all of them again and again, and one of ours sends what changes. A copy asks only while it
+  follows.
+- metadata_watches sends changes to the slaves of ours.
+- midnights counts messages by day.
+- port and vip_port are the servers at listenPort and at listenPort - 2, each with `connections` and
+  `accept`. With a `second_host` there are also second_port and second_vip_port.
+- announcer reports to the registrar, if there are name servers.
 
-They have a supervisor of their own, `broker`, last in the group's tree. If they crash too often it
-ends and is started again after a while, so once they have started no crash of theirs touches
+Their supervisor, `broker`, is the last child of the group's tree. If they crash too often it ends
+and is started again after a while, so once they have started no crash of theirs touches
 replication.
 """
 
@@ -43,16 +44,19 @@ from actors.trees.group_setup import CopyRules, GroupSetup, Registering
 from wire.broker.increments import WATCH_METADATA
 
 CONNECTIONS_MAX: Final = SLOTS_KEPT + 64
-"""At each of the two ports: a dozen of slaves, name servers' probes, and operators' tools."""
+"""The most connections at each port: a dozen of slaves, name servers' probes, operators' tools."""
 BROKER_BACKOFF: Final = Backoff(first_s=1.0, max_s=30.0)
 _APART_BACKOFF: Final = Backoff(first_s=30.0, max_s=30.0)
-"""As long as a supervisor's period, within which these then take one of its restarts at most."""
+"""It is as long as a supervisor's period, so these use at most one restart of each period."""
 REGISTRARS: Final = "broker.registrars"
-"""No group can have that name."""
+"""The name of the registrars' supervisor, which no group can have."""
 
 
 def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
-    """None if the group has no `broker_port`; those that copy alone for a copy with `metadata`."""
+    """Return the children that make a node a broker; for a copy with `metadata`, those that copy.
+
+    There are none if the group has no `broker_port`, or the copy takes no metadata.
+    """
     group, copy = setup.group, setup.copy
     if copy is not None:
         if copy.metadata is None:
@@ -74,7 +78,7 @@ def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
 
 
 def _apart(*children: ChildSpec) -> tuple[ChildSpec, ...]:
-    """Children whose crashes the group does not count."""
+    """Return a child of the group that supervises these; the group does not count their crashes."""
     start = SupervisorSpec(strategy=Strategy.REST_FOR_ONE, children=children)
     return (ChildSpec(name="broker", start=start, backoff=_APART_BACKOFF),)
 
@@ -101,13 +105,13 @@ def _midnights(setup: GroupSetup) -> ChildSpec:
 
 
 def _client(setup: GroupSetup) -> ChildSpec:
-    """Who calls the master's port, or name servers."""
+    """Return the client that calls the master's port, or name servers."""
     client = partial(RemotingClient, network=setup.env.network, local_host=setup.own_host)
     return ChildSpec(name="remoting_client", start=client)
 
 
 def _announcer(setup: GroupSetup) -> ChildSpec:
-    """Last, so that nobody is sent to a port that is not open yet."""
+    """Return the announcer. It starts last, so no client is sent to a port that is not open yet."""
     group, registry, paths = setup.group, setup.registry, setup.paths
     followers = Followers(
         ha_client=registry.ref(paths.ha_client),
@@ -120,7 +124,7 @@ def _announcer(setup: GroupSetup) -> ChildSpec:
 
 
 def registrars(setups: Sequence[GroupSetup]) -> tuple[ChildSpec, ...]:
-    """Those of all groups of a node; to start after the groups, and to stop first."""
+    """Return the registrars of a node's groups, which start after the groups and stop first."""
     children = tuple(
         ChildSpec(
             name=setup.group.name,
@@ -155,7 +159,7 @@ def _registrar(setup: GroupSetup, registering: Registering) -> ChildSpec:
 
 
 def _copying(setup: GroupSetup, master: Address) -> ChildSpec:
-    """What copies the tables of a master that listens there."""
+    """Return the actor that copies the tables of a master that listens at `master`."""
     group, paths = setup.group, setup.paths
     copying: Callable[..., SlaveSync | MasterWatch] = MasterWatch
     if group.master_node.kind == "java":
@@ -192,7 +196,7 @@ def _is_open_master(setup: GroupSetup) -> bool:
 
 
 def _settings(setup: GroupSetup, port: int) -> dict[str, str]:
-    """The group's settings on this node under upstream's names, as `getBrokerConfig` shows them."""
+    """Return the group's settings on this node by upstream's names, as `getBrokerConfig` does."""
     group, registering = setup.group, setup.registering
     is_master = group.master == setup.node
     role = "ASYNC_MASTER" if group.sure_copies == 1 else "SYNC_MASTER"
@@ -226,7 +230,7 @@ def _settings(setup: GroupSetup, port: int) -> dict[str, str]:
 
 
 def _say_changed(setup: GroupSetup) -> None:
-    """What operators have changed: to status, and by a registration to name servers."""
+    """Publish what operators have changed: in the status, and to name servers by registering."""
     registrations, changed = setup.registrations, setup.changed
     assert changed is not None
     registrations.settings = changed.texts()

@@ -1,19 +1,21 @@
 """The trees of classic groups, built by pure functions and printable before they run.
 
-A group is rest_for_one, the listener last, so that it stops taking connections first:
+A group is rest_for_one. Its listener comes last, so that it stops taking connections first:
 
-- master: storage, dispatcher, pull_service, scrubber, derived_scrubber, group_transfer,
-  connection_state, connections (dynamic), accept_socket
-- slave: storage, dispatcher, pull_service, scrubber, derived_scrubber, connection_state, ha_client
-- a copy of a broker that no cluster file names: as a slave, with log_judge before ha_client
+- A master has storage, dispatcher, pull_service, scrubber, derived_scrubber, group_transfer,
+  connection_state, connections (dynamic) and accept_socket.
+- A slave has storage, dispatcher, pull_service, scrubber, derived_scrubber, connection_state and
+  ha_client.
+- A copy of a broker that no cluster file names is a slave with log_judge before ha_client.
 
-and behind them, with a `broker_port`, what `broker` has.
+A group with a `broker_port` also has the children of the module `broker`, behind all others.
 
-`storage` is store and syncer, one_for_all and significant: if either crashes, the group ends, and
-with it the node, for what was written last is in doubt; and if they cannot start, as the group gets
-another role, no further try would mend it. So does the dispatcher, which syncs files of its own: a
-failed sync is never tried again. Every other crash restarts what stands behind it in the list:
-acknowledgements are counted anew, connections made anew.
+`storage` is store and syncer, one_for_all and significant. If either crashes, the group ends, and
+with it the node, because what was written last is in doubt. If they cannot start when the group
+gets another role, another attempt would fail, too. A crash of the dispatcher ends the group as
+well: it syncs files of its own, and a failed sync is never tried again. After any other crash, the
+children behind the crashed one are restarted: acknowledgements are counted anew, and connections
+are made anew.
 
 Upstream: apache/rocketmq store/ha/DefaultHAService.java and DefaultMessageStore.start, shutdown
 (5.3.3), which order the same parts by hand.
@@ -64,17 +66,17 @@ from actors.trees.group_setup import GroupSetup
 from actors.trees.node import STORAGE_SHUTDOWN_S, GroupTrees, group_child, storage_child
 
 CLIENT_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
-"""Between crashes of ha_client itself; lost connections it handles alone, without a crash."""
+"""The pause between crashes of ha_client itself, which handles lost connections without a crash."""
 
 
 SCRUBBER_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
-"""What it waits for is mended by somebody else, or not at all."""
+"""The pause between crashes of a scrubber. What it fails on is mended by others, or not at all."""
 UPSTREAM_POLL_S = 0.1
-"""An idle writer of upstream's ASYNC_MASTER looks for new bytes so often (T19)."""
+"""The seconds after which an idle writer of upstream's ASYNC_MASTER looks for new bytes (T19)."""
 
 
 def group_tree(setup: GroupSetup) -> SupervisorSpec:
-    """The tree of one group on one node, master or slave."""
+    """Return the tree of one group on one node, a master or a slave."""
     is_master = setup.group.master == setup.node
     return SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,
@@ -102,7 +104,7 @@ def group_tree(setup: GroupSetup) -> SupervisorSpec:
 
 
 def master_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
-    """The master's replication, which stands behind its storage."""
+    """Return the children of the master's replication, which follow its storage."""
     group, registry, paths = setup.group, setup.registry, setup.paths
     connections = registry.ref(paths.connections)
     accept_socket = partial(
@@ -137,7 +139,7 @@ def master_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
 
 
 def slave_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
-    """The children of a slave's replication, which follow its storage."""
+    """Return the children of a slave's replication, which follow its storage."""
     group, registry, paths, copy = setup.group, setup.registry, setup.paths, setup.copy
     settings = ClientSettings(
         own_host=setup.own_host,
@@ -195,7 +197,10 @@ def _judge(setup: GroupSetup) -> LogJudge:
 
 
 def _master_compares_nothing(group: ClassicGroup) -> bool:
-    """A Java broker; with `compat` the slave does as upstream's does."""
+    """Return whether the slave has to check the CRCs of records, because its master is Java.
+
+    With `compat` it checks none, as upstream's slave.
+    """
     return group.master_node.kind == "java" and group.compat is None
 
 
@@ -209,7 +214,7 @@ def _verifier(setup: GroupSetup, at_bytes: int) -> RecordVerifier:
 
 
 def _storage(setup: GroupSetup, *, is_master: bool) -> ChildSpec:
-    """Syncer and store, together or not at all. The store stops first."""
+    """Return the supervisor of syncer and store, which run together; the store stops first."""
     registry, paths = setup.registry, setup.paths
     interval_s = 0.0 if setup.synced else setup.group.flush_interval_s
     syncer = partial(
@@ -346,11 +351,13 @@ def _connection_settings(setup: GroupSetup) -> ConnectionSettings:
 def classic_trees(
     setups: Sequence[GroupSetup], roles: Mapping[str, RoleParts] | None = None
 ) -> GroupTrees:
-    """The groups of one node, ahead of them their role keepers, and behind them their registrars. A
-    group's tree is built for the role that it has at the moment.
+    """Return the groups of one node, with their role keepers ahead and their registrars behind.
+
+    A group's tree is built for the role that the node has in it when the tree starts.
 
     Args:
-        roles: by group; None: the cluster file alone says who is master, and nobody is asked.
+        roles: the parts of the role keepers by group; None if the cluster file alone decides which
+            node is master.
     """
     return GroupTrees(
         ahead=() if roles is None or not setups else (_role_keepers(setups, roles),),
@@ -370,7 +377,7 @@ def _group_now(setup: GroupSetup, roles: Mapping[str, RoleParts] | None) -> Supe
 
 
 def _role_keepers(setups: Sequence[GroupSetup], roles: Mapping[str, RoleParts]) -> ChildSpec:
-    """The role keepers. What one has remembered is in doubt when it crashes: the node ends."""
+    """Return the role keepers. If one crashes the node ends, because its record is in doubt."""
     return ChildSpec(
         name="roles",
         start=SupervisorSpec(

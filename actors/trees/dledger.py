@@ -1,22 +1,25 @@
 """The tree of a DLedger group on one of its members, built by pure functions.
 
-A group is rest_for_one, the listener last, so that it stops taking connections first: storage,
-state_machine_caller (only with a state machine), rpc_peers, entry_pusher, entry_reader,
-state_maintainer, for controllers remoting_client and controller, rpc_server.
+A group is rest_for_one. Its listener comes last, so that it stops taking connections first. The
+children are storage, state_machine_caller (only with a state machine), rpc_peers, entry_pusher,
+entry_reader, state_maintainer, for controllers remoting_client and controller, and rpc_server.
 
 - `storage` is store and syncer, one_for_all and significant: if either crashes, the group ends, and
   with it the node.
-- `rpc_peers` has a connection to each peer for votes and heartbeats, which nothing large delays
-  (V14): what is pushed has another one inside its dispatcher.
-- `entry_pusher` is rest_for_one: quorum_ack_checker, entry_handler, dispatchers. A crash of one
-  dispatcher concerns no other; one of the two before them has the session renewed.
-- a crash of the state machine's caller leaves its state in doubt: the group ends, and the node. It
-  stands ahead of all that is restarted: no crash of another part stops the machine.
-- `controller` answers brokers; its crash ends their connections, and they come again.
-- a crash of the state maintainer ends all connections: who asks again finds a candidate.
+- `rpc_peers` has a connection to each peer for votes and heartbeats. Nothing large delays these
+  (V14), because pushes use another connection, inside their dispatcher.
+- `entry_pusher` is rest_for_one, with quorum_ack_checker, entry_handler and dispatchers. A crash of
+  one dispatcher does not affect the others. After a crash of one of the first two, the session is
+  renewed.
+- A crash of the state machine's caller leaves the machine's state in doubt, so the group ends, and
+  with it the node. The caller is ahead of all children that are restarted, so no crash of another
+  part stops the machine.
+- `controller` answers brokers. Its crash ends their connections, and they connect again.
+- A crash of the state maintainer ends all connections. A peer that connects again finds a
+  candidate.
 
-Groups that share a port have one rpc_server, a child of the node (`shared_server`) that stands
-behind them all: requests for a part that is being started again fail, and no connection ends.
+Groups that share a port have one rpc_server, a child of the node (`shared_server`) behind all of
+them. Requests to a group that is being restarted fail, and no connection ends.
 
 Upstream: openmessaging/dledger, DLedgerServer.java, startup and shutdown (0.3.1.2), which order the
 same parts by hand.
@@ -76,15 +79,14 @@ from actors.trees.ledger_setup import (
 from actors.trees.node import GroupTrees, group_child, storage_child
 
 DISPATCHER_BACKOFF: Final = Backoff(first_s=0.5, max_s=5.0)
-"""Between crashes of one dispatcher; a failed push it deals with alone, without a crash."""
+"""The pause between crashes of one dispatcher, which handles a failed push without a crash."""
 
 
 def group_tree(setup: LedgerSetup, *, serves: bool = True) -> SupervisorSpec:
-    """One group on one member.
+    """Return the tree of one group on one member.
 
     Args:
-        serves: it listens itself, on a port of its own.
-
+        serves: whether the group listens on a port of its own.
     """
     server = ChildSpec(name="rpc_server", start=shared_server((setup,)))
     entry_pusher = _entry_pusher(setup, _term_body(setup))
@@ -108,7 +110,7 @@ def group_tree(setup: LedgerSetup, *, serves: bool = True) -> SupervisorSpec:
 
 
 def _term_body(setup: LedgerSetup) -> bytes | None:
-    """The body of the entry that opens a term; None: no entry does."""
+    """Return the body of the entry that opens a term, or None if no entry does."""
     match setup.group.opens_term_with:
         case "empty":
             return b""
@@ -149,7 +151,7 @@ def _room(setup: LedgerSetup) -> Room:
 
 
 def _storage(setup: LedgerSetup) -> ChildSpec:
-    """Syncer and store, together or not at all. The store stops first."""
+    """Return the supervisor of syncer and store, which run together; the store stops first."""
     registry, paths, group = setup.registry, setup.paths, setup.group
     syncer = partial(
         Syncer,
@@ -180,7 +182,11 @@ def _rpc_peers(setup: LedgerSetup) -> SupervisorSpec:
 
 
 def _connection(setup: LedgerSetup, peer: str, *, votes: bool) -> PeerConnection:
-    """Args: votes: it is for votes and heartbeats, perhaps among others; warnings come from it."""
+    """Return the settings of a connection to a peer.
+
+    Args:
+        votes: whether votes and heartbeats use it, which then also logs the peer's refusals.
+    """
     return PeerConnection(
         peer=peer,
         address=Address(setup.address_of(peer), setup.group.port),
@@ -273,7 +279,7 @@ def _entry_dispatcher(setup: LedgerSetup, peer: str) -> EntryDispatcher:
 
 
 def _state_machine_caller(setup: LedgerSetup) -> tuple[ChildSpec, ...]:
-    """The child that runs the state machine. It is not restarted: its end is the group's."""
+    """Return the child that runs the state machine. The group ends with it."""
     if setup.machine is None:
         return ()
     start = partial(_machine_caller, setup, setup.machine)
@@ -370,7 +376,7 @@ def _controller(setup: LedgerSetup) -> tuple[ChildSpec, ...]:
 
 
 def services(setup: LedgerSetup) -> Services:
-    """The actors of this member, to which its server routes requests."""
+    """Return the actors of this member to which its server routes requests."""
     registry, paths = setup.registry, setup.paths
     caller = None if setup.machine is None else registry.ref(paths.state_machine_caller)
     return Services(
@@ -386,7 +392,7 @@ def services(setup: LedgerSetup) -> Services:
 
 
 def shared_server(setups: tuple[LedgerSetup, ...]) -> SupervisorSpec:
-    """The server of the groups of one node that share a port, as upstream's proxy is one."""
+    """Return the server of the groups of one node that share a port, like upstream's proxy."""
     setup, group = setups[0], setups[0].group
     members = [name for each in setups for name in each.group.members]
     addresses = frozenset(map(setup.address_of, members))
@@ -418,9 +424,7 @@ def shared_server(setups: tuple[LedgerSetup, ...]) -> SupervisorSpec:
 
 
 def ledger_trees(setups: Sequence[LedgerSetup]) -> GroupTrees:
-    """The groups of one node, and behind them, so that listeners stop first, the ports that several
-    share.
-    """
+    """Return the groups of one node, and behind them the servers of shared ports, to stop first."""
     ports: dict[int, list[LedgerSetup]] = {}
     for setup in setups:
         ports.setdefault(setup.group.port, []).append(setup)

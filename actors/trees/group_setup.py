@@ -1,4 +1,4 @@
-"""The paths of a group's actors on a node, and what its tree is built from."""
+"""The paths of a group's actors on a node, and the setup from which the group's tree is built."""
 
 from __future__ import annotations
 
@@ -25,19 +25,23 @@ from actors.storage.layout import StoreLayout
 
 
 class GroupPaths:
-    """The paths of a group's actors, for whoever needs references to them.
+    """The paths of the actors of a group, from which references to them are made.
 
     Attributes:
-        group_transfer, connections: only on the master.
-        ha_client: only on a slave.
-        metadata, metadata_watches: only with a `broker_port`, as remoting_client and
-            metadata_sync, the latter of slaves.
-        log_judge: only for a copy.
-        role: the role keeper, which stands outside the group's tree.
+        group_transfer, connections: exist only on the master.
+        ha_client: exists only on a slave.
+        metadata, metadata_watches, remoting_client: exist only with a `broker_port`.
+        metadata_sync: exists only on a slave, with a `broker_port`.
+        log_judge: exists only for a copy.
+        role: the path of the role keeper, which is outside the group's tree.
     """
 
     def __init__(self, base: str) -> None:
-        """Args: base: "/n0/orders"."""
+        """Make the paths.
+
+        Args:
+            base: the path of the group, such as "/n0/orders".
+        """
         self.base = base
         self.store = f"{base}/storage/store"
         self.syncer = f"{base}/storage/syncer"
@@ -60,17 +64,17 @@ class GroupPaths:
 
 @attrs.frozen(kw_only=True)
 class CopyRules:
-    """How a slave copies a broker that no cluster file names, see `actors.follow`.
+    """The rules of a slave that copies a broker which no cluster file names; see `actors.follow`.
 
-    Such a slave compares the end of its log with what the master sends, on each new connection,
-    before it reports; connects from whichever address the system chooses; and deletes no file.
+    On each new connection, such a slave compares the end of its log with what the master sends
+    before it reports. It connects from an address that the system chooses, and deletes no file.
 
     Attributes:
         passive: whether it repeats the first report of each connection, so that nothing that comes
             after it counts at the master.
-        bytes_per_s: how much it receives in a second at most; None = no limit.
-        metadata: where the broker listens, to copy its metadata too; None: that is not copied.
-        known_broker: the file that remembers which broker that is.
+        bytes_per_s: the most bytes that it receives in a second; None: there is no limit.
+        metadata: the address of the broker whose metadata is copied; None: no metadata is copied.
+        known_broker: the path of the file that has the name of that broker.
     """
 
     passive: bool = False
@@ -81,11 +85,11 @@ class CopyRules:
 
 @attrs.frozen(kw_only=True)
 class Registering:
-    """How the members of a group register with name servers.
+    """The settings by which the members of a group register with name servers.
 
     Attributes:
-        cluster: brokerClusterName.
-        servers: where they listen.
+        cluster: upstream's brokerClusterName.
+        servers: the addresses of the name servers.
         advertised, advertised_ha: the addresses under which clients and slaves reach this node.
         slave_ids: each member's id while it is a slave.
     """
@@ -97,32 +101,34 @@ class Registering:
     slave_ids: Mapping[str, int]
 
     def broker_id(self, node: str, master: str) -> int:
-        """0 for the present master."""
+        """Return the brokerId of a node while `master` is master: 0 is the master's."""
         return 0 if node == master else self.slave_ids[node]
 
 
 @attrs.frozen(kw_only=True)
 class GroupSetup:
-    """One group on one node: what every part of its tree is built from.
+    """One group on one node, from which every part of the group's tree is built.
 
     Attributes:
-        root: absolute path of the store root.
-        addresses: node -> address, of all that the group names.
-        group: as led by its present master.
-        copy: the rules of a copy; None: a member of a group that a cluster file names.
-        guard: decides whether appends are taken and whom a slave may follow; None: the cluster file
-            alone.
-        role_status: what the guard publishes.
-        acknowledged: up to where readers see the log; of one tree, for the log may be cut, and
-            another master have acknowledged less, when the next one is built.
-        store_time: what the store publishes of the times of its records.
-        metadata: what the keeper of the group's metadata publishes.
-        changed: what operators change while it runs; None: with no `broker_port`.
-        second_host: where `broker_port` listens, too, if this machine has that address.
-        registering: None: with no name server.
-        registrations: what the registrar publishes.
-        stored: how many messages were appended here since the node's start.
-        midnights: how many those were at the last two midnights.
+        root: the absolute path of the store root.
+        addresses: the address of each node that the group names.
+        group: the group with its present master.
+        copy: the rules of a copy; None for a member of a group that a cluster file names.
+        guard: decides whether appends are taken and which node a slave may follow; None if the
+            cluster file alone decides.
+        role_status: the status that the guard publishes.
+        acknowledged: the position up to which readers see the log. Each tree has its own, because
+            before the next tree is built the log may be cut, and another master may have
+            acknowledged less.
+        store_time: the times of records that the store publishes.
+        metadata: the tables that the keeper of the group's metadata publishes.
+        changed: the settings that operators change while the node runs; None without a
+            `broker_port`.
+        second_host: an address at which `broker_port` listens as well, if this machine has it.
+        registering: the settings of registration; None without name servers.
+        registrations: the state that the registrar publishes.
+        stored: returns how many messages were appended here since the node's start.
+        midnights: how many of those there were at the last two midnights.
         connections, sessions: numbers that outlive restarts of the tree.
     """
 
@@ -151,7 +157,7 @@ class GroupSetup:
     def of(
         cls, config: ClusterConfig, node: str, group: ClassicGroup, env: Env, registry: Registry
     ) -> GroupSetup:
-        """A member of a group of a cluster file."""
+        """Make the setup of a member of a group that a cluster file names."""
         made = cls(
             root=config.group_dir(node, group.name),
             addresses=config.nodes,
@@ -176,7 +182,7 @@ class GroupSetup:
 
     @property
     def member(self) -> Member:
-        """Who registers; only with a `broker_port` and `registering`."""
+        """The broker that registers, of a group with a `broker_port` and `registering`."""
         group, registering = self.group, self.registering
         assert registering is not None  # OnlyWhoRegisters
         assert group.broker_port is not None
@@ -210,13 +216,13 @@ class GroupSetup:
 
     @property
     def own_host(self) -> str | None:
-        """The address from which this node connects; None: the system chooses it."""
+        """The address from which this node connects; None if the system chooses it."""
         return self.addresses[self.node] if self.copy is None else None
 
     def led_by(
         self, promotion: Promotion, cut_bytes: int | None, role_status: RoleStatus | None = None
     ) -> GroupSetup:
-        """The same with the master of that promotion, guarded by its role keeper."""
+        """Return this setup with the master of a promotion, guarded by the group's role keeper."""
         guard = store_messages.Guard(self.registry.ref(self.paths.role), promotion, cut_bytes)
         return attrs.evolve(
             self,

@@ -1,4 +1,4 @@
-"""The paths of a DLedger group's actors on a node, and what its tree is built from."""
+"""The paths of a DLedger group's actors on a node, and the setup from which its tree is built."""
 
 from __future__ import annotations
 
@@ -29,10 +29,14 @@ from actors.storage.node.identity import NodeDirectory
 
 
 class LedgerPaths:
-    """The paths of a group's actors, for whoever needs references to them."""
+    """The paths of the actors of a group, from which references to them are made."""
 
     def __init__(self, base: str) -> None:
-        """Args: base: "/n0/ledger"."""
+        """Make the paths.
+
+        Args:
+            base: the path of the group, such as "/n0/ledger".
+        """
         self.base = base
         self.store = f"{base}/storage/store"
         self.syncer = f"{base}/storage/syncer"
@@ -45,7 +49,11 @@ class LedgerPaths:
         self.remoting_client = f"{base}/remoting_client"
 
     def peer(self, name: str, *, shared: bool = False) -> str:
-        """What sends votes and heartbeats; `shared`: over the connection of pushes."""
+        """Return the path of the actor that sends votes and heartbeats to a peer.
+
+        Args:
+            shared: whether they share the connection of pushes.
+        """
         return self.dispatcher(name) if shared else f"{self.base}/rpc_peers/{name}"
 
     def dispatcher(self, peer: str) -> str:
@@ -54,16 +62,17 @@ class LedgerPaths:
 
 @attrs.frozen(kw_only=True)
 class LedgerSetup:
-    """One group on one of its members: what every part of its tree is built from.
+    """One group on one of its members, from which every part of the group's tree is built.
 
     Attributes:
-        role_status: where refusals find the leader.
-        held: of a memory store: what it holds.
-        recent: what this member has appended last.
-        member_note: what is known of this member beside its store; None: nothing that its
-            files do not say.
-        machine: makes the group's state machine; None: it has none.
-        controller_view: what the controllers of the group agree on; None: it has no controllers.
+        role_status: the status that the state maintainer publishes, in which refusals find the
+            leader.
+        held: the entries of a memory store.
+        recent: the entries that this member has appended last.
+        member_note: what the node knows of this member beside its store; None if it knows only
+            what the store's files have.
+        machine: makes the group's state machine; None if it has none.
+        controller_view: what the controllers of the group agree on; None if it has no controllers.
         connections: numbers that outlive restarts of the tree.
     """
 
@@ -90,17 +99,17 @@ class LedgerSetup:
 
     @property
     def compat(self) -> CompatSettings:
-        """The looser rules of its group."""
+        """The looser rules that the group has taken from upstream."""
         return compat_settings(self.group)
 
     @property
     def note(self) -> MemberNote | None:
-        """`member_note`, but where upstream's way to save a vote may lose it by itself (B8)."""
+        """`member_note`, or None if upstream's way to save a vote may itself lose it (B8)."""
         return None if self.compat.vote_unsynced else self.member_note
 
     @property
     def synced(self) -> bool:
-        """Whether an entry counts here only once it is on the disk."""
+        """Whether an entry counts here only after it was synced."""
         return self.group.durability == "synced" and not self.compat.ack_unsynced
 
     @property
@@ -115,13 +124,16 @@ class LedgerSetup:
         return self.config.nodes[node]
 
     def files(self) -> reader.LedgerReader | None:
-        """A reader of this member's files, one for each owner; None: it has none."""
+        """Make a reader of this member's files, for one owner; None if the store has no files."""
         if self.group.store == "memory":
             return None
         return reader.LedgerReader.of(self.env.disk, self.layout, ledger_settings(self.group))
 
     def source(self) -> EntrySource:
-        """The same, or one of its memory; what it cannot read, it has the store look at."""
+        """Make a reader of this member's entries, in its files or in memory.
+
+        If the files cannot be read somewhere, the store is asked to check them there.
+        """
         files = self.files()
         if files is None:
             return MemoryReader(self.held, self.group.data_file_bytes)
@@ -136,7 +148,7 @@ class LedgerSetup:
 def member_notes(
     config: ClusterConfig, node: str, directory: NodeDirectory
 ) -> dict[str, MemberNote]:
-    """By DLedger group, where a node notes what it knows of its member."""
+    """Return the notes that a node keeps of its members, by DLedger group."""
     return {
         group.name: MemberNote(
             had_vote=partial(directory.has_voted, group.name),
@@ -148,7 +160,7 @@ def member_notes(
 
 
 def compat_settings(group: DLedgerGroup) -> CompatSettings:
-    """Upstream's looser rules, as far as the group has them."""
+    """Return those of upstream's looser rules that the group has."""
     opens = group.opens_term_with
     if group.compat == "upstream":
         return CompatSettings.upstream(opens)
@@ -156,7 +168,7 @@ def compat_settings(group: DLedgerGroup) -> CompatSettings:
 
 
 def ledger_settings(group: DLedgerGroup) -> LedgerSettings:
-    """The settings of a member's store. Its looser ways are upstream's (bugs B6, B8, B12)."""
+    """Return the settings of a member's store; the looser ones are upstream's (B6, B8, B12)."""
     upstream = group.compat is not None
     return LedgerSettings(
         data_file_bytes=group.data_file_bytes,
@@ -174,7 +186,7 @@ def ledger_settings(group: DLedgerGroup) -> LedgerSettings:
 
 
 def election_settings(group: DLedgerGroup, node: str) -> ElectionSettings:
-    """The settings of one member's state maintainer."""
+    """Return the settings of one member's state maintainer."""
     return ElectionSettings(
         raft_votes=group.votes_as_raft,
         candidate=node in group.standing,
@@ -191,19 +203,22 @@ def election_settings(group: DLedgerGroup, node: str) -> ElectionSettings:
 
 
 COMMIT_NEWS_S: Final = 0.01
-"""A follower's readers see what is committed so much later, at the most, where no push follows."""
+"""The seconds by which a follower's readers see a commit later, at most, if no push follows."""
 
 
 FOLLOWER_PAUSE_S: Final = 0.02
-"""A new leader's COMPARE may come to a peer whose store has yet to say where its log ends."""
+"""The first pause after a peer does not follow yet: its store may not have reported its end."""
 
 
 BYTES_LEAST: Final = 16 << 10
-"""A push and its JSON take 0.2 s of a way of 1 Mbit/s, which heartbeats share."""
+"""The least bytes in flight: a push and its JSON take 0.2 s of 1 Mbit/s, which heartbeats share."""
 
 
 def push_settings(group: DLedgerGroup, *, to_java: bool, machine: bool) -> PushSettings:
-    """The settings of a dispatcher; our members take whole stretches in one push, and snapshots."""
+    """Return the settings of a dispatcher.
+
+    Members of ours take many entries in one push, and snapshots.
+    """
     upstream = PushSettings()
     snapshots: Literal["install", "refuse"] = "refuse" if to_java else "install"
     return PushSettings(

@@ -1,10 +1,10 @@
 """The tree of a node: its event log, its groups, its API.
 
-One_for_one: a group that crashes too often is started again from its files, and no other hears of
-it; one whose storage failed ends the node.
+It is one_for_one: a group that crashes too often is started again from its files, which affects no
+other group. A group whose storage failed ends the node.
 
-A group's storage is syncer and store, together or not at all, whatever its mode. If either crashes
-the group ends, and with it the node: what was written last is in doubt.
+In every mode, a group's storage is syncer and store, which run together. If either crashes the
+group ends, and with it the node, because what was written last is in doubt.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class GroupTrees:
     """The children of a node for its groups of one mode.
 
     Attributes:
-        ahead: those that start before all groups and stop after them.
+        ahead: children that start before all groups and stop after them.
         groups: one child for each group, as `group_child` makes it.
-        behind: those that start after all groups and stop first.
+        behind: children that start after all groups and stop first.
     """
 
     ahead: tuple[ChildSpec, ...] = ()
@@ -46,13 +46,13 @@ def node_tree(
     before: tuple[ChildSpec, ...] = (),
     after: tuple[ChildSpec, ...] = (),
 ) -> SupervisorSpec:
-    """All of one node: `before` (the event log), its groups, `after` (the API).
+    """Return the tree of one node: `before` (the event log), its groups, and `after` (the API).
 
-    A group that crashes too often is started again from its files; one whose storage failed ends
-    the node.
+    A group that crashes too often is started again from its files. A group whose storage failed
+    ends the node.
 
     Args:
-        trees: one for each mode.
+        trees: the children of the groups, one value for each mode.
     """
     ahead = [child for each in trees for child in each.ahead]
     groups = [child for each in trees for child in each.groups]
@@ -66,19 +66,19 @@ def node_tree(
 
 
 def group_child(name: str, start: SupervisorSpec | LazySpec) -> ChildSpec:
-    """A group as a child of its node."""
+    """Return a group as a child of its node."""
     return ChildSpec(name=name, start=start, restart=Restart.TRANSIENT, significant=True)
 
 
 STORAGE_SHUTDOWN_S: Final = 10.0
-"""A last sync may take its time; what is killed here is recovered at the next start."""
+"""The seconds that a last sync may take; a store that is killed recovers at the next start."""
 
 
 def storage_child(syncer: Callable[[], Actor[Any]], store: Callable[[], Actor[Any]]) -> ChildSpec:
-    """One_for_all and significant. The store stops first.
+    """Return a significant supervisor of syncer and store, one_for_all; the store stops first.
 
     Args:
-        syncer, store: make one, each time anew.
+        syncer, store: make a new actor for each start.
     """
     return ChildSpec(
         name="storage",

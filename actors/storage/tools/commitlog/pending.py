@@ -5,13 +5,13 @@ Upstream: apache/rocketmq broker/.../schedule/ScheduleMessageService.java (`corr
 broker/.../transaction/queue/TransactionalMessageServiceImpl.java (`check`, `fillOpRemoveMap`)
 (5.3.3); classic-ha.md 5.5.
 
-The queues are the store's own, made from its log; where they are gone on with is what the metadata
-says, which a slave copies from its master. So after a promotion this is what a broker that is
-started on the store begins with: nothing before a cursor, and everything from there on. A cursor
-outside of its queue is put to the nearer end.
+The queues are the store's own, made from its log. The cursors, at which a broker goes on in them,
+are part of the metadata that a slave copies from its master. So this is the work of a broker that
+is started on the store, also after a promotion: it does nothing before a cursor, and everything
+behind it. A cursor outside of its queue is moved to the nearer end.
 
-Each unit is shown only if it leads to its record. Units that are not derived yet are missing, so
-`Pending.derived_bytes` says up to where in the log nothing is. It only reads.
+A unit is shown only if it leads to its record. Units that are not derived yet are missing, so
+`Pending.derived_bytes` has the offset of the log up to which none is missing. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 CHECKING_GROUP: Final = "CID_RMQ_SYS_TRANS"
 """The consumer group whose offsets are the cursors of both topics."""
 DECIDED_TAG: Final = "d"
-"""Of an op message whose body names decided half messages."""
+"""The tag of an op message whose body names decided half messages."""
 READ_UNITS: Final = 1024
 MESSAGES_MAX: Final = 1000
 """How many half messages of a queue are listed, the oldest ones; the others are counted."""
@@ -61,11 +61,11 @@ _DIGITS_MAX: Final = 19
 
 @attrs.frozen(kw_only=True)
 class Cursors:
-    """Where a broker goes on in each queue: queue offsets, as its metadata has them.
+    """The queue offsets at which a broker goes on, as its metadata has them.
 
     Attributes:
-        delay: by delay level.
-        half, op: by queue id, of half messages and of op messages.
+        delay: the cursor of each delay level.
+        half, op: the cursors in the queues of half messages and of op messages, by queue id.
     """
 
     delay: Mapping[int, int] = attrs.field(factory=dict)
@@ -74,7 +74,7 @@ class Cursors:
 
     @classmethod
     def of(cls, delay: DelayOffsets, consumers: ConsumerOffsets) -> Cursors:
-        """The cursors in the two kinds of metadata."""
+        """Return the cursors that the two kinds of metadata have."""
         table = consumers.offset_table
         return cls(
             delay=delay.offset_table,
@@ -85,15 +85,16 @@ class Cursors:
 
 @attrs.frozen(kw_only=True)
 class DelayLevel:
-    """What waits in the queue of a delay level: all messages from `next_offset` on.
+    """The messages that wait in the queue of a delay level: all from `next_offset` on.
 
     Attributes:
         level: the number of the level, from 1 on.
-        cursor: what the metadata says; None: nothing.
-        next_offset, end_offset: queue offsets of the next message to deliver, and of the next one
-            to be stored.
-        messages: how many there are between them.
-        due_ms, last_due_ms: when the first and the last of them are due; None: there are none.
+        cursor: the cursor in the metadata; None if it has none.
+        next_offset, end_offset: the queue offsets of the next message to deliver, and of the next
+            one to be stored.
+        messages: the number of messages between the two.
+        due_ms, last_due_ms: when the first and the last of them are due, in ms since 1970; None if
+            there are none.
     """
 
     level: int
@@ -111,9 +112,10 @@ class HalfMessage:
 
     Attributes:
         queue_offset, offset: its number in its queue, and its position in the log.
-        topic, producer_group, transaction_id: where it is to go, and who has to be asked.
-        born_ms, store_ms: when it was made, and stored last.
-        checks: how often its producer was asked.
+        topic: the topic to which it goes once it is committed.
+        producer_group, transaction_id: the producers to ask, and the id of their transaction.
+        born_ms, store_ms: when it was made and when it was stored last, in ms since 1970.
+        checks: how often its producers were asked.
     """
 
     queue_offset: int
@@ -128,12 +130,12 @@ class HalfMessage:
 
 @attrs.frozen(kw_only=True)
 class HalfQueue:
-    """What is undecided in a queue of half messages.
+    """The undecided messages in a queue of half messages.
 
     Attributes:
-        queue_id: the queue's id.
-        cursor, next_offset, end_offset: as of a DelayLevel.
-        undecided: how many are between them that no op message names.
+        queue_id: the id of the queue.
+        cursor, next_offset, end_offset: the same as in `DelayLevel`.
+        undecided: the number of messages between the two offsets that no op message names.
         messages: the first MESSAGES_MAX of them.
     """
 
@@ -147,14 +149,14 @@ class HalfQueue:
 
 @attrs.frozen(kw_only=True)
 class Pending:
-    """All that is pending in one store.
+    """Everything that is pending in one store.
 
     Attributes:
         group: the name of the store.
-        derived_bytes: up to this offset of the log nothing is missing; None: it is unknown, as of
-            another program's store.
-        delayed: each level that has a queue.
-        half: each queue of half messages.
+        derived_bytes: the offset of the log up to which no unit is missing; None if it is unknown,
+            as for another program's store.
+        delayed: the levels that have a queue.
+        half: the queues of half messages.
         problems: what could not be read, one line each.
     """
 
@@ -263,7 +265,7 @@ class _Reading:
         )
 
     def _decided(self, key: QueueKey, half_first: int, half_end: int) -> Work[Decided]:
-        """Return which half messages op messages name, of those between two queue offsets."""
+        """Return the half messages between two queue offsets that op messages name."""
         decided = Decided(half_first, half_end)
         first, end = self._range(key, self.cursors.op.get(key[1]))
         for number, unit in self._units(key, first, end):
@@ -292,7 +294,7 @@ class _Reading:
         return b"".join(data.ljust(wanted, b"\0") for data, wanted in parts)
 
     def _units(self, key: QueueKey, first: int, end: int) -> Iterator[tuple[int, Unit]]:
-        """Yield number and unit, and end before the first unit that leads to no record of it."""
+        """Yield each unit with its number, and end before the first one that leads to no record."""
         for start in range(first, end, READ_UNITS):
             data = self._read(key, start, min(READ_UNITS, end - start))
             for number, unit in enumerate(decode_units(data), start):
@@ -324,9 +326,9 @@ class _Reading:
 
 
 class Decided:
-    """Which half messages of a queue are decided, of those between two queue offsets.
+    """The set of decided half messages of a queue, among those between two queue offsets.
 
-    It has a bit for each, as a broker's op messages can name many millions.
+    It has one bit for each of them, because op messages can name many millions.
     """
 
     def __init__(self, first: int, end: int) -> None:
@@ -334,7 +336,7 @@ class Decided:
         self._bits = bytearray(self._count // 8 + 1)
 
     def add(self, numbers: Iterable[int]) -> None:
-        """Note queue offsets, which may be any."""
+        """Add queue offsets; those outside of the two are ignored."""
         for number in numbers:
             if 0 <= (at := number - self._first) < self._count:
                 self._bits[at // 8] |= 1 << at % 8
@@ -345,8 +347,10 @@ class Decided:
 
 
 def decided_by(body: bytes) -> set[int]:
-    """Return the queue offsets of half messages that an op message's body names: `0,1,3,`, of
-    brokers before 5.0 `3`. As upstream, what is no number names nothing.
+    """Return the queue offsets of the half messages that the body of an op message names.
+
+    The body is `0,1,3,`, or `3` from brokers before 5.0. As upstream, text that is no number is
+    ignored.
     """
     parts = body.split(b",")
     return {int(part) for part in parts if part.isdigit() and len(part) <= _DIGITS_MAX}
