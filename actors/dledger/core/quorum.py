@@ -47,15 +47,15 @@ W = TypeVar("W", bound=Wait)
 
 @attrs.frozen(kw_only=True)
 class QuorumEffects(Generic[W]):
-    """What one input asks for.
+    """What the actor has to do after one input.
 
     Attributes:
         committed: the committed index, if it rose; else None.
         done: appends that are committed, or applied where there is a state machine, in index order.
         timed_out: appends whose deadline passed, in deadline order.
         lost: appends whose outcome is unknown, because the leadership ended.
-        events: to emit.
-        deadline_s: when to call `tick`; None: not needed.
+        events: the events to emit.
+        deadline_s: when to call `tick`; None if that is not needed.
     """
 
     committed: int | None = None
@@ -130,7 +130,7 @@ class Quorum(Generic[W]):
 
     @property
     def watermarks(self) -> dict[str, int]:
-        """By peer, the highest index that it acknowledged in this session."""
+        """The highest index that each peer has acknowledged in this session."""
         return {peer: self._indexes.get(peer, INDEX_NONE) for peer in self.peers}
 
     @property

@@ -39,22 +39,22 @@ may hold appends for TRANSFER_TIMEOUT_S.
 
 @attrs.frozen(kw_only=True)
 class CompatSettings:
-    """Which of upstream's looser rules hold, each by itself; none by default.
+    """Upstream's looser rules, each of which can hold alone. None of them holds by default.
 
     The names in brackets are those of the known bugs (dledger.md 11), each of which a
     script under `tests/scripts/upstream/` shows. `upstream` has them all.
 
     Attributes:
-        term_entry: how a leader opens its term: "empty": with an entry, below which older ones
-            are committed; "none": with nothing.
-        count_older: entries of older terms are committed by counting (B1); must be with "none",
-            for an idle leader would never know what is committed.
-        cut_stays: what was cut comes back after a restart (B6).
+        term_entry: how a leader opens its term. "empty": with an entry, below which older ones
+            are committed. "none": with nothing.
+        count_older: entries of older terms are committed by counting (B1). It has to be true with
+            "none", because an idle leader would never know what is committed.
+        cut_stays: entries that were cut come back after a restart (B6).
         vote_unsynced: a vote is sent before it is on the disk (B8).
-        ack_unsynced: an entry counts on a member that has written it (B9); a group with
-            `durability = "written"` says so without `compat`, too.
-        match_is_end: a follower takes its end for what it shares with its leader: it appends there
-            without a comparison, and TRUNCATE takes what is behind at once (B11).
+        ack_unsynced: an entry counts on a member that has written it (B9). It is also true in a
+            group with `durability = "written"` without `compat`.
+        match_is_end: a follower takes its end for the end of what it shares with its leader. It
+            appends there without a comparison, and TRUNCATE removes what is behind at once (B11).
         cut_committed: committed entries that differ from the leader's are cut like others, and the
             committed index stays where it was, above the end (B12).
         read_uncommitted: readers see the log's end (B13).
@@ -65,8 +65,8 @@ class CompatSettings:
         commits_unread: a leader does not read answers to COMMIT (V8).
         votes_beside_leader: a follower that has its vote still gives it away (V9).
         lead_without_disk: a full disk ends no leadership (V10).
-        deposed_waits: a leader's appends that wait are left waiting when its leadership ends, and
-            those that timed out keep their positions (V11).
+        deposed_waits: a leader's appends go on waiting when its leadership ends, and those that
+            timed out keep their positions (V11).
         compare_by_one: the search for the common part goes down by one (V12).
         shared_connection: heartbeats stand behind pushes (V14).
         transfer_unanswered: a request for a transfer is not answered if the transfer fails after
@@ -108,33 +108,38 @@ STRICT: Final = CompatSettings()
 
 @attrs.frozen(kw_only=True)
 class ElectionSettings:
-    """Settings of one group, equal on all its nodes but for `candidate` and perhaps `raft_votes`.
+    """The settings of a group's elections.
+
+    They are equal on all nodes of the group, except for `candidate` and perhaps `raft_votes`.
 
     Attributes:
-        raft_votes: a voter takes a larger term and gives its vote in it in one step, and a
-            candidate that could not win its term, and has heard from a quorum that it sees no
-            leader, asks in the next term at once; as Raft's RequestVote and PreVote. Upstream's
+        raft_votes: whether votes are as Raft's RequestVote and PreVote. A voter takes a larger term
+            and gives its vote in it in one step. A candidate that could not win its term, and has
+            heard from a quorum that it sees no leader, asks in the next term at once. Upstream's
             voter answers first that it is not ready, and its candidate pauses at each of these
             steps. It may also vote although it sees a leader (bug V9), and its vote is taken for
             the answer that it sees none.
         candidate: whether this member may lead. If not, it follows and votes, and neither campaigns
             nor takes leadership over; upstream has no such members.
-        heartbeat_interval_s: upstream's heartBeatTimeIntervalMs, 2000.
-        heartbeat_leaks: intervals without a heartbeat after which a follower campaigns, and without
-            a quorum's answers after which a leader steps down: maxHeartBeatLeak, 3.
-        vote_interval_min_s, vote_interval_max_s: the pause before a campaign is drawn from here:
-            minVoteIntervalMs 300, maxVoteIntervalMs 1000.
-        take_over_interval_min_s, take_over_interval_max_s: the same while this node takes over from
-            a leader: minTakeLeadershipVoteIntervalMs 30, maxTakeLeadershipVoteIntervalMs 100.
-        vote_round_extra_s: a round of votes is waited for heartbeat_interval_s and a random part of
-            this: 1.0.
-        transfer_lag_max: entries that a transferee may be behind: maxLeadershipTransferWaitIndex,
-            1000.
-        transfer_wait_s: how long a transferee waits for its log to reach the leader's end:
-            leadershipTransferWaitTimeout, 1000 ms.
-        preferred_leaders: names of members that should lead if they can: preferredLeaderIds.
-        preferred_check_s: how often a leader looks whether one of them can: 1.0. One that did not
-            take over is not asked for twice as long, then longer (`preferred.PreferredPauses`).
+        heartbeat_interval_s: the seconds between two heartbeats (upstream: heartBeatTimeIntervalMs,
+            2000).
+        heartbeat_leaks: the intervals without a heartbeat after which a follower campaigns, and
+            without a quorum's answers after which a leader steps down (maxHeartBeatLeak, 3).
+        vote_interval_min_s, vote_interval_max_s: the range from which the pause before a campaign
+            is drawn (minVoteIntervalMs 300, maxVoteIntervalMs 1000).
+        take_over_interval_min_s, take_over_interval_max_s: the range of that pause while this node
+            takes over from a leader (minTakeLeadershipVoteIntervalMs 30,
+            maxTakeLeadershipVoteIntervalMs 100).
+        vote_round_extra_s: a candidate waits for the answers of a round for heartbeat_interval_s
+            and a random part of this (1.0).
+        transfer_lag_max: the entries that a transferee may be behind
+            (maxLeadershipTransferWaitIndex, 1000).
+        transfer_wait_s: how long a transferee waits for its log to reach the leader's end
+            (leadershipTransferWaitTimeout, 1000 ms).
+        preferred_leaders: the names of members that should lead if they can (preferredLeaderIds).
+        preferred_check_s: the seconds between two looks of a leader whether one of them can lead
+            (1.0). A member that did not take over is not asked for twice as long, and then for
+            longer (`preferred.PreferredPauses`).
     """
 
     raft_votes: bool = False
@@ -153,44 +158,48 @@ class ElectionSettings:
 
     @property
     def leak_s(self) -> float:
-        """Silence after which a follower campaigns and a leader steps down."""
+        """The seconds of silence after which a follower campaigns and a leader steps down."""
         return self.heartbeat_interval_s * self.heartbeat_leaks
 
 
 @attrs.frozen(kw_only=True)
 class PushSettings:
-    """Settings by which a leader sends its log to one peer, and a follower takes it.
+    """The settings by which a leader sends its log to one peer, and a follower takes it.
 
     Attributes:
-        pending_max: pushes to one peer that are not answered: maxPendingSize, 1000.
-        in_flight_bytes_max: bytes of such pushes, reached by the last of them: 4 MiB (ours;
-            upstream has no such bound).
-        in_flight_bytes_least: down to there the bound may fall for a peer that refuses what it is
-            sent (`push_window`); None: it does not, as upstream.
-        push_timeout_s: age at which the push after the watermark is sent again:
-            maxPushTimeOutMs, 1000.
-        commit_push_s: idle time after which the committed index is sent by itself: 1.0.
-        commit_news_s: the same if it has risen since the last push: `commit_push_s` in upstream.
-        error_pause_s: pause after a failed COMPARE or TRUNCATE: 0.5.
-        follower_pause_s: the same after the answer that the peer does not follow: it is about to,
-            for a leader's first heartbeat goes before its pushes. It doubles with each such answer
-            in a row, up to `error_pause_s`, which it is in upstream from the first on.
-        reply_timeout_s: COMPARE and TRUNCATE are waited for so long: 3.0.
-        batch: several entries to a push: enableBatchPush. A peer of ours takes them in any case.
-        batch_bytes_max: maxBatchPushSize, 4096.
-        quota_bytes_per_s: to a peer that is far behind: peerPushQuota, 20 MiB; 0: none.
-        throttle_bytes: how far "far behind" is: peerPushThrottlePoint, 300 MiB.
-        throttle_entries: and at least so many entries: 1000.
-        gap_s: how long a follower keeps a push that does not fit its end yet: 1.0.
-        resends_max: resends without progress after which the leader compares again: 3 (upstream
-            goes on for ever, bug V2).
-        snapshots: what a peer gets that has nothing in common with a log whose beginning is gone:
-            "none": the log from where it begins; there is no state machine. "install": a snapshot,
-            and the log from there on. "refuse": nothing, for it is a Java member of dialect L,
-            which takes no snapshot.
-        refusal_pause_s: between two looks at a peer that is refused: 60.
-        foreign_pause_s: the same at one whose answers are none: it may be another program by then.
-            5.0.
+        pending_max: the most unanswered pushes to one peer (upstream: maxPendingSize, 1000).
+        in_flight_bytes_max: the bytes of unanswered pushes from which on no further one is sent
+            (4 MiB; upstream has no such bound).
+        in_flight_bytes_least: the least to which that bound falls for a peer that refuses what it
+            is sent (`push_window`); None if it does not fall, as in upstream.
+        push_timeout_s: the age at which the push after the watermark is sent again
+            (maxPushTimeOutMs, 1000).
+        commit_push_s: the idle time after which the committed index is sent by itself (1.0).
+        commit_news_s: that time if the index has risen since the last push; in upstream it is
+            `commit_push_s`.
+        error_pause_s: the pause after a failed COMPARE or TRUNCATE (0.5).
+        follower_pause_s: the pause after the answer that the peer does not follow yet. It is about
+            to, because a leader's first heartbeat is sent before its pushes. The pause doubles with
+            each such answer in a row, up to `error_pause_s`, its only value in upstream.
+        reply_timeout_s: how long the answer to a COMPARE or TRUNCATE is waited for (3.0).
+        batch: whether a push may have several entries (enableBatchPush). A peer of ours always
+            takes them.
+        batch_bytes_max: the most bytes of such a push (maxBatchPushSize, 4096).
+        quota_bytes_per_s: the most bytes per second to a peer that is far behind (peerPushQuota,
+            20 MiB); 0 for no limit.
+        throttle_bytes: how many bytes a peer lacks that is far behind (peerPushThrottlePoint,
+            300 MiB).
+        throttle_entries: how many entries it lacks at least (1000).
+        gap_s: how long a follower keeps a push that does not fit its end yet (1.0).
+        resends_max: the resends without progress after which the leader compares again (3;
+            upstream goes on for ever, bug V2).
+        snapshots: what a peer gets that shares nothing with a log whose beginning is gone. "none":
+            the log from its beginning, as there is no state machine. "install": a snapshot, and the
+            log from there on. "refuse": nothing, because it is a Java member of dialect L, which
+            takes no snapshot.
+        refusal_pause_s: the pause between two looks at a peer that is refused (60).
+        foreign_pause_s: that pause for a peer whose answers are not DLedger's; by then another
+            program may listen there (5.0).
     """
 
     pending_max: int = 1000
@@ -216,12 +225,12 @@ class PushSettings:
 
 @attrs.frozen(kw_only=True)
 class AckSettings:
-    """When an append is answered.
+    """The settings by which appends are answered.
 
     Attributes:
-        waiting_max: appends of one term that wait for a quorum: maxPendingRequestsNum, 10000; one
-            more is still accepted, as upstream's comparison does.
-        wait_s: maxWaitAckTimeMs, 2500.
+        waiting_max: the most appends of one term that wait for a quorum (maxPendingRequestsNum,
+            10000). One more is still accepted, as by upstream's comparison.
+        wait_s: how long an append waits (maxWaitAckTimeMs, 2500).
     """
 
     waiting_max: int = 10_000

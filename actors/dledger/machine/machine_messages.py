@@ -36,6 +36,9 @@ class ReleaseSnapshot:
 
 @attrs.frozen(kw_only=True)
 class MachineAt:
-    """To the entry handler: the state machine has all up to `index`, whatever the log holds."""
+    """The state machine has all entries up to `index`, whether the log holds them or not.
+
+    The entry handler takes it.
+    """
 
     index: int

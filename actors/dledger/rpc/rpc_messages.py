@@ -26,7 +26,7 @@ class Base(TypedDict):
 
 @attrs.frozen(kw_only=True)
 class Sender:
-    """This member, as it names itself in its requests.
+    """The names under which this member sends requests.
 
     Attributes:
         group: the group's name on the wire.
@@ -58,12 +58,13 @@ class Answered:
 
 @attrs.frozen(kw_only=True)
 class Call:
-    """To the actor that holds a connection to a peer: send `request`, and its answer to
-    `answer_to`.
+    """Send `request` to a peer, and its answer to `answer_to`.
+
+    The actor that holds a connection to the peer takes it.
 
     Attributes:
-        timeout_s: how many seconds after this message is read the answer has to come.
-        token: comes back as it is, so that the caller knows its call.
+        timeout_s: the seconds from the reading of this message within which the answer has to come.
+        token: is returned in Answered unchanged, so that the caller recognises its call.
         answer_to: takes Answered among other messages. A caller bounds its own calls, and has a
             deadline of its own, because the connection's actor may be restarted.
     """
@@ -80,7 +81,7 @@ class Call:
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """From a connection to the actor of this member that serves the request.
+    """A connection asks the actor of this member that serves the request for a response.
 
     The request is for this member and its group. A `reply_to` may be kept and answered in any
     order; if it fails, the peer gets remoting code 1 with the error as its remark.
@@ -96,11 +97,13 @@ class Asked:
 
 @attrs.frozen(kw_only=True)
 class AskedAppends:
-    """As Asked, to the checker: APPENDs that came together, all for this member, each with a body.
+    """A connection asks the checker for responses to APPENDs that came together.
+
+    All are for this member, and each has a body.
 
     Attributes:
-        requests: at least two.
-        reply_to: answered once, with a response for each request.
+        requests: two requests or more.
+        reply_to: is answered once, with a response for each request.
     """
 
     requests: tuple[AppendEntryRequest, ...]

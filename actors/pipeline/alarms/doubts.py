@@ -1,7 +1,8 @@
 """What else may explain an alarm: events that are missing, and clocks that were set.
 
-Rules know only what was read. An event that would deny an alarm may be in a file that is missing or
-damaged, or that a silent node has not published; and a clock that was set makes times wrong.
+Rules know only the events that were read. An event that would refute an alarm may be in a file that
+is missing or damaged, or that a silent node has not published. A clock that was set makes times
+wrong.
 
 | Doubt | Of which log | Which events |
 |---|---|---|
@@ -11,8 +12,8 @@ damaged, or that a silent node has not published; and a clock that was set makes
 | the clock went back | likewise | after the one that it names; any, if nothing is read any more |
 | another's clock was set ahead | others', if nothing is read any more | after the last one |
 
-An alarm says what is in doubt; whether it is, is for people to see. One that rests on two events
-that are both there, as two leaders do, has none.
+An alarm states its doubts, and people decide whether they apply. An alarm that rests on two events
+which were both read, such as two leaders, has no doubts.
 """
 
 from __future__ import annotations

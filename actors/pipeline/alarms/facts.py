@@ -19,8 +19,8 @@
 | missing | the first that is not there, when the one before it was; likewise | | the last's seq |
 | clock | one far behind the event before it, or before it; likewise | | microseconds after that |
 
-Of `wrote`, `acked` and `committed` ten a second are left, the last of each tenth: a second of load
-has thousands.
+There are at most ten of `wrote`, `acked` and `committed` in a second, the last one of each tenth,
+because a second of load has thousands of them.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """The rule: no node is without a leader, or without a master, for longer than the limit.
 
-By the node's own log and clock: from the event in which it knew none, having known one, or from its
-start, to the one in which it knows one again. A master knows itself once it takes appends. While it
-lasts it is reported when the common time is past the limit; a boot's end is the end of it, for then
-the node is not without a leader but gone. What was too long by then is reported all the same: when
-it is read decides nothing. A group that was reported without a leader is reported again once it has
-one.
+The time is measured by the node's own log and clock. It begins with the event by which the node
+lost its leader, or with its start, and ends with the event by which it knows a leader again. A
+master knows itself once it takes appends. A time that lasts is reported when the common time has
+passed the limit. It also ends with the boot, because then the node has ended; if it was too long by
+then it is reported nevertheless, whenever it is read. A group that was reported without a leader is
+reported again once it has one.
 
-Not seen: a master that is fenced after it took appends, for there is no event of a fence that goes
-and the same epoch goes on; and the start of a node in a classic group with Java members, for there
-is none of a slave that follows a Java master.
+Two cases are not found. One is a master that is fenced after it took appends, because no event
+shows that a fence has ended, and its epoch goes on. The other is the start of a node in a classic
+group with Java members, because no event shows that a slave follows a Java master.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Knowledge:
         since_us, seq: those of the event in which it lost the leader, or of its start; None while
             it knows one.
         last_us: the time of its latest known event.
-        told: whether it was reported that this lasts too long.
+        told: whether an alarm was raised for this time.
         lacked: see `findings.Finding`.
     """
 

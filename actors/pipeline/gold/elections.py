@@ -78,7 +78,7 @@ def _leaderless(events: DataFrame) -> DataFrame:
 def _masterless(events: DataFrame) -> DataFrame:
     """Return the times in which a slave had no master.
 
-    A slave follows from SlaveVerified on, until MasterLost tells that its connection is lost.
+    A slave follows from SlaveVerified on, until its connection is lost (MasterLost).
     """
     columns = (*_KEY, "seq", "ts_us")
     found = view(events, "SlaveVerified").select(*columns, fn.col("master").alias("to"))

@@ -1,15 +1,15 @@
-"""How far behind was whom, second by second.
+"""How far each follower was behind, second by second.
 
 | Column | Type | Meaning |
 |---|---|---|
 | group, follower | string | |
-| second | bigint | since 1970, by the clock of `seen_by`; only seconds in which something moved |
+| second | bigint | seconds since 1970, by the clock of `seen_by`, in which something moved |
 | lag | bigint | what the follower lacked at the end of that second, 0 or more |
 | unit | string | "bytes" of a classic group, "entries" of a DLedger group |
-| seen_by | string | classic: the master, whose clock and knowledge this is; DLedger: the follower |
+| seen_by | string | the node that knew this: the master, or the follower of a DLedger group |
 
-Seconds without any event have no row, so a clock that jumps by years costs nothing. Nor have those
-before a master's events tell how much is written, as where its event log begins late.
+Seconds without any event have no row, so a clock that jumps by years costs nothing. Nor have the
+seconds before a master's events show how much is written, if its event log begins late.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """How long appends waited for their acknowledgement, as sketches that merge over any range.
 
-A master tells each write (RecordsAppended) and each answer (AppendsAcknowledged) with its own
-clock. A write is answered by the first answer that reaches its end. DLedger's events tell no
-writes, so its groups have no rows here.
+A master emits an event for each write (RecordsAppended) and for each answer (AppendsAcknowledged),
+with the time of its own clock. A write is answered by the first answer that reaches its end. There
+are no events of writes in DLedger groups, so these have no rows here.
 
 | Column | Type | Meaning |
 |---|---|---|
-| group, node | string | whose master |
-| minute | bigint | minutes since 1970 in which it was written |
-| writes | bigint | answered writes, one or more appends each |
-| records | bigint | in them |
-| worst_us | bigint | |
+| group, node | string | the group, and its master |
+| minute | bigint | the minute since 1970 in which the writes were made |
+| writes | bigint | answered writes, each of one or more appends |
+| records | bigint | the records in them |
+| worst_us | bigint | the longest wait |
 | sketch | binary | KLL of the writes' microseconds, exact to RANK_ERROR of all writes |
 """
 

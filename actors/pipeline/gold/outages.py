@@ -15,8 +15,8 @@ stopped, together with the time since their start.
 Answers of two nodes are ordered by the nodes' clocks: an outage over a failover is as exact as
 these are.
 
-A DLedger leader may have no events here in which it tells that it leads a term, because its disk
-is lost or because it is a Java member. Then an answer is each CommittedRose of its followers with a
+A DLedger leader may have no events here by which it leads a term, because its disk is lost or
+because it is a Java member. Then an answer is each CommittedRose of its followers with a
 higher index than all events of the group before: a follower that only catches up is not counted.
 The follower that heard it may have been away when there were other answers. So next to such an
 answer, that of another node is a witness only if a member lost its leader in between.
@@ -110,7 +110,7 @@ def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
 
 
 def _leaders_commits(events: DataFrame) -> DataFrame:
-    """Return the commits that leaders told. Followers tell theirs later, and know of no appends."""
+    """Return the commits that leaders reported. Followers report later, and know of no appends."""
     rose = view(events, "CommittedRose")
     return rose.where(fn.col("path").endswith("/quorum_ack_checker"))
 

@@ -4,28 +4,28 @@
 |---|---|---|
 | node, path | string | |
 | crashes, restarts | bigint | over all boots |
-| gave_up | bigint | times that it, as a supervisor, had too many restarts below it |
+| gave_up | bigint | times that this supervisor had too many restarts of its children |
 | killed | bigint | times that it outlasted its stop |
-| last_error | string | of its last crash; null without one |
-| first_us, last_us | bigint | of these events, by the node's clock |
+| last_error | string | the error of its last crash; null without one |
+| first_us, last_us | bigint | the times of the first and last event, by the node's clock |
 
-`pressure`: where more came than was worked off: the traces that full mailboxes and busy loops
-leave.
+The table `pressure` shows where more work came than was done, by the effects of full mailboxes and
+busy loops.
 
-A mailbox's depth is in no event; what follows from a full one is: questions that were not answered
-in time, appends whose deadline came, timers that fired late, messages that nobody read, events that
-found no room.
+There are no events about the depth of a mailbox, but about what follows from a full one: questions
+that were not answered in time, appends whose deadline passed, timers that fired late, messages that
+were never read, and events that were dropped.
 
 | Column | Type | Meaning |
 |---|---|---|
 | node, path | string | the actor concerned |
-| minute | bigint | since 1970, by the node's clock |
-| asks_timed_out | bigint | questions to it |
-| appends_timed_out | bigint | |
-| dead_letters | bigint | messages that it was not there to read |
+| minute | bigint | the minute since 1970, by the node's clock |
+| asks_timed_out | bigint | questions to it that were not answered in time |
+| appends_timed_out | bigint | appends whose deadline passed |
+| dead_letters | bigint | messages that came after it had ended |
 | lags | bigint | times that its timers fired much too late |
-| worst_lag_s | double | null without one |
-| events_dropped | bigint | of the node |
+| worst_lag_s | double | the longest of these delays; null without one |
+| events_dropped | bigint | events of the node that were dropped |
 """
 
 from __future__ import annotations

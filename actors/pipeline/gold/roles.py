@@ -1,15 +1,15 @@
 """What each node was to each group, and when: one row for each interval, of both kinds of groups.
 
-Each interval is one node's own, by its own clock. It ends where the node's next one begins or, at
-the latest, with the last event of its boot; so a node that is killed is nothing from then on.
+Each interval is about one node, by its own clock. It ends where the node's next interval begins or,
+at the latest, with the last event of its boot. So a node that was killed has no role from then on.
 
 | Column | Type | Meaning |
 |---|---|---|
 | group, node, boot | string, string, bigint | |
 | role | string | see `ROLES` |
-| number | bigint | DLedger: the term; classic: the promotion's number, null where no event has it |
-| leader | string | whom it follows, its leader or master; "" for none |
-| from_us, until_us | bigint | |
+| number | bigint | the term, or the number of the promotion; null if no event has that |
+| leader | string | the leader or master that it follows; "" for none |
+| from_us, until_us | bigint | the beginning and the end of the interval |
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def roles(events: DataFrame) -> DataFrame:
 
 
 def _taken(events: DataFrame) -> Iterator[DataFrame]:
-    """Yield the roles that events of each kind tell.
+    """Yield the roles that events of each kind show.
 
     A recorded promotion ends a node's role: a node that remains master opens the group again.
     """

@@ -2,24 +2,25 @@
 
 | Column | Type | Meaning |
 |---|---|---|
-| group, node | string | whose master or leader, by whose clock |
-| second | bigint | since 1970; only seconds in which something was acknowledged |
+| group, node | string | the group, and its master or leader, whose clock counts |
+| second | bigint | seconds since 1970 in which something was acknowledged |
 | acknowledged | bigint | records of a classic group, entries of a DLedger group |
-| size_bytes | bigint | in them; null for a DLedger group, whose events tell no bytes |
+| size_bytes | bigint | their bytes; null for a DLedger group, whose events have no sizes |
 
-A DLedger leader's first commit of a boot counts nothing, for nobody knows where it began; its first
-as a leader counts also what it had not heard of as a follower.
+A DLedger leader's first commit of a boot counts nothing, because it is unknown where it began. Its
+first commit as a leader includes entries of which it had not heard as a follower.
 
-`resent`: bytes that a slave received, and how many of them it had received before.
+The table `resent` has the bytes that a slave received, and how many of them it had received before.
 
-A slave tells each write of what it received. What lies below the highest end so far came again: its
-log had been cut, or a new connection began lower than the last one ended.
+A slave emits an event for each write of received bytes. Bytes below the highest end so far were
+sent again, because the slave's log had been cut, or a new connection began lower than the last one
+ended.
 
 | Column | Type | Meaning |
 |---|---|---|
-| group, node | string | of the slave |
+| group, node | string | the group, and the slave |
 | received_bytes, resent_bytes | bigint | over all boots; the second is a part of the first |
-| sessions | bigint | connections that brought any |
+| sessions | bigint | connections on which bytes were received |
 """
 
 from __future__ import annotations
