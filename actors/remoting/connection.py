@@ -255,10 +255,6 @@ class RPCConnection(Actor[_Inbox]):
         return self._stream.remote
 
     @property
-    def is_ended(self) -> bool:
-        return bool(self._ended)
-
-    @property
     def unsent_bytes(self) -> int:
         """How many bytes of frames wait until the peer takes them."""
         return self._frames.unsent_bytes

@@ -87,10 +87,6 @@ class Channel(Protocol):
         """The address of the other end."""
 
     @property
-    def is_ended(self) -> bool:
-        """Whether the connection has ended, and takes nothing any more."""
-
-    @property
     def unsent_bytes(self) -> int:
         """How many bytes of frames wait until the other end takes them."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import trio
 from kills_nodes import CLASSIC, GROUPS, LOST
+from recorder import Recorder
 
 from actors.api.failures import RequestRefused
 from actors.client import connect_group
@@ -18,7 +19,7 @@ from actors.log import Log
 from actors.log_types import Batch
 from actors.sim.judges.linear.judge import judge_log
 from actors.sim.judges.linear.log import Append, ReadLog, Shown
-from actors.sim.judges.linear.operations import Operation, Recorder
+from actors.sim.judges.linear.operations import Operation
 
 APPENDERS = 4
 """Of each group."""

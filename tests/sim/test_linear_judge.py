@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,10 @@ from linear_kit import (
     steps_of,
 )
 
+sys.path.append(str(Path(__file__).parents[1] / "kills"))
+
+from recorder import Recorder
+
 from actors.sim.fewer import fewest
 from actors.sim.judges.linear.judge import (
     LINES_MAX,
@@ -28,7 +34,7 @@ from actors.sim.judges.linear.judge import (
     judge_object,
 )
 from actors.sim.judges.linear.log import Append, ReadLog, Shown
-from actors.sim.judges.linear.operations import Operation, Recorder, freed
+from actors.sim.judges.linear.operations import Operation, freed
 from actors.sim.judges.linear.registers import CompareAndSet, Read, Register, Write
 
 CLIENTS = 6

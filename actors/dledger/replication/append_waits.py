@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
@@ -12,17 +12,6 @@ from actors.log_types import Chain
 from actors.runtime import ReplyTo
 from wire.dledger.codes import ResponseCode
 from wire.dledger.rpc import AppendEntryRequest, AppendEntryResponse, Response
-
-
-class Answers(Protocol):
-    """Takes the outcome of an append, for a caller in this process or over the wire."""
-
-    @property
-    def answered(self) -> bool:
-        """Whether nobody waits for the outcome any more."""
-
-    def send(self, value: Committed) -> bool: ...
-    def fail(self, error: Exception) -> bool: ...
 
 
 @attrs.define

@@ -46,7 +46,6 @@ class LedgerRunner(Runner):
     """Executes scripts on DLedger groups; see `Runner`.
 
     Attributes:
-        groups: the same as `cluster`.
         ledgers: all groups.
         logs: the logs of each group.
         chosen: the committed entries, by group.
@@ -75,10 +74,6 @@ class LedgerRunner(Runner):
         self.atlas = LedgerAtlas(logs=self.logs, chosen=self.chosen, damaged=self.logs[0].damaged)
         self.cluster.on_machine.append(self.saw)
         self.cluster.on_end = self._ends
-
-    @property
-    def groups(self) -> SimGroups:
-        return self.cluster
 
     def wipe(self, name: str) -> None:
         """Empty the disk of a machine that is off. Its vote is lost, so the operator writes a term
@@ -178,7 +173,7 @@ class LedgerRunner(Runner):
         with trio.move_on_after(WHOLE_WAIT_S):
             while True:
                 missing = [
-                    await committed_everywhere(self.groups, group, -1) for group in self.ledgers
+                    await committed_everywhere(self.cluster, group, -1) for group in self.ledgers
                 ]
                 if not any(missing):
                     return True
@@ -194,7 +189,7 @@ class LedgerRunner(Runner):
             while True:
                 try:
                     shown = [
-                        (await self.groups.heard(name, lambda m, g=group: m.offsets(g)), end)  # type: ignore[misc]
+                        (await self.cluster.heard(name, lambda m, g=group: m.offsets(g)), end)  # type: ignore[misc]
                         for name in others
                         for group, end in ends.items()
                     ]
@@ -214,8 +209,8 @@ class LedgerRunner(Runner):
         with trio.move_on_after(within_s):
             while True:
                 last = await load.append_some(rng, OUTGROW_RECORDS, size)
-                leader = self.groups.leader(group.name)
-                member = None if leader is None else self.groups.running(leader)
+                leader = self.cluster.leader(group.name)
+                member = None if leader is None else self.cluster.running(leader)
                 if last >= 0 and member is not None:
                     with trio.move_on_after(ANSWER_S):
                         if (await member.offsets(group.name)).min > end:
@@ -245,9 +240,9 @@ class LedgerRunner(Runner):
             return
         for log in self.logs:
             disk, folder = log.disk(name), log.layout(name).snapshot
-            machine = self.groups.machines.get((name, log.group.name))
+            machine = self.cluster.machines.get((name, log.group.name))
             if machine is not None and machine.loading:
-                started = self.groups.running(name) is not None
+                started = self.cluster.running(name) is not None
                 self.note("ended", f"{name} while {INSTALLING if started else RECOVERING}")
             elif (name, log.group.name) in self._installed or disk.exists(f"{folder}/{INSTALLED}"):
                 self.note("ended", f"{name} while {INSTALLING}")

@@ -40,7 +40,7 @@ class ExpireHead(Action[LedgerRunner]):
             await runner.cluster.kill(name)
         await trio.sleep(fault.for_s)
         dropping = (fault.node,) if not away else runner.cluster.names
-        if runner.groups.with_machines:
+        if runner.cluster.with_machines:
             for group in runner.ledgers:
                 if await runner.outgrow(group, runner.rng(fault), OUTGROW_S):
                     runner.began(fault)
@@ -55,7 +55,7 @@ class ExpireHead(Action[LedgerRunner]):
 
     async def _drop(self, runner: LedgerRunner, name: str) -> None:
         for group in runner.ledgers:
-            member = runner.groups.running(name)
+            member = runner.cluster.running(name)
             if member is not None:
                 with trio.move_on_after(ANSWER_S):
                     await member.drop_below(group.name, runner.chosen[group.name].end)

@@ -38,7 +38,7 @@ class TransferLeader(PairAction[LedgerRunner]):
 
     async def act(self, runner: LedgerRunner, fault: Fault) -> None:
         for group in runner.ledgers:
-            leader = runner.groups.leader(group.name)
+            leader = runner.cluster.leader(group.name)
             if leader is None or leader == fault.node or not runner.is_on(fault.others[0]):
                 continue
             runner.began(fault)
@@ -92,7 +92,7 @@ class Depose(TransferLeader):
 
     async def act(self, runner: LedgerRunner, fault: Fault) -> None:
         group = runner.rng(fault).choice(runner.ledgers)
-        leader = runner.groups.leader(group.name)
+        leader = runner.cluster.leader(group.name)
         if leader is None or leader == fault.node or not runner.is_on(fault.others[0]):
             return
         known = runner.terms.get(group.name, 0)
@@ -137,7 +137,7 @@ class KillAfterSync(Action[LedgerRunner]):
         return rng.uniform(0.0, 0.01)
 
     async def act(self, runner: LedgerRunner, fault: Fault) -> None:
-        leader = runner.groups.leader(runner.ledgers[0].name)
+        leader = runner.cluster.leader(runner.ledgers[0].name)
         if leader is None:
             return
         disk = runner.cluster.disk(leader)
@@ -164,7 +164,7 @@ class KillInCut(Action[LedgerRunner]):
         return rng.choice([0.0, rng.uniform(0.0, 0.02)])
 
     async def act(self, runner: LedgerRunner, fault: Fault) -> None:
-        leader = runner.groups.leader(runner.ledgers[0].name)
+        leader = runner.cluster.leader(runner.ledgers[0].name)
         if leader is None:
             return
         cutting: list[str] = []

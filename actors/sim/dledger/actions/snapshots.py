@@ -118,7 +118,7 @@ class KillInInstall(Action[LedgerRunner]):
 
     async def _strike(self, runner: LedgerRunner, fault: Fault, how: str, *, wiped: bool) -> None:
         """End the struck member. A disk is emptied again only if nothing on it was acknowledged."""
-        leader = runner.groups.leader(runner.ledgers[0].name)
+        leader = runner.cluster.leader(runner.ledgers[0].name)
         struck = leader if how == "leader" and leader is not None else fault.node
         await runner.end(struck, how)
         if wiped and runner.holds_nothing(fault.node):
@@ -246,7 +246,7 @@ class PassInstall(Action[LedgerRunner]):
         group = runner.ledgers[0]
         if not await runner.all_well():
             return
-        leader = runner.groups.leader(group.name)
+        leader = runner.cluster.leader(group.name)
         followers = [name for name in runner.cluster.names if name != leader]
         node = fault.node if fault.node in followers else followers[0]
         for name in followers:
