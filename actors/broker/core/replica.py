@@ -271,6 +271,12 @@ class Replica:
             return Effects(wake_s=self._due_s)
         return self._ask(now_s)
 
+    def look(self, now_s: float) -> Effects:
+        """Send the next request at once, unless one is under way."""
+        if self._asked is None and self._writing is None:
+            return self._ask(now_s)
+        return Effects(wake_s=self._due_s)
+
     def written(self, now_s: float) -> Effects:
         """Go on after `Effects.write`: it is on the disk."""
         assert self._writing is not None

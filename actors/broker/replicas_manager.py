@@ -1,0 +1,352 @@
+"""ReplicasManager is a replica of a broker set before its controllers: it registers, sends
+heartbeats, follows who is master, and has the role changed.
+
+Source: apache/rocketmq, broker/.../controller/ReplicasManager.java, 5.3.3; autoswitch-ha.md 1.3 and
+5. What it asks and when is in `core.replica`.
+
+Messages: RoleTold (from the broker's port, code 1008), LookNow, and its own. It calls controllers
+through a RemotingClient, and sends ChangeRole to whoever owns the role of the group. There is one
+change of the role at a time, in the order of epochs; a newer one that is told meanwhile follows at
+once. Until a change has succeeded it is tried again, and the replica is fenced: it neither takes
+appends nor registers with name servers.
+
+Differs: a failed change of the role is tried again; upstream leaves it so (autoswitch-ha.md T7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from actors.broker.core.replica import (
+    CALL_S,
+    HEARTBEAT_S,
+    Ask,
+    Effects,
+    LogState,
+    Replica,
+    ReplicaSettings,
+    Role,
+    Step,
+    WrongIdentity,
+)
+from actors.config.bounds import endpoint_of
+from actors.env.protocols import Address, Disk
+from actors.errors import ConfigError
+from actors.events import replica as events
+from actors.remoting import client
+from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo
+from actors.storage.files.replacing import replace_file, settle_spares, spare_path
+from actors.storage.files.whole_files import read_bytes
+from wire.broker import controller as said
+from wire.broker.codes import RequestCode
+from wire.broker.dialect import encode_body
+from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.files.broker_identity import (
+    FILE_BYTES_MAX,
+    FILE_NAME,
+    TEMP_NAME,
+    BrokerIdentity,
+    decode_identity,
+    encode_identity,
+)
+from wire.remoting.frame import Frame
+from wire.remoting.header import write_fields
+
+CHANGE_S: Final = 600.0
+"""The seconds that a change of the role may take. It waits for a log to be cut and read."""
+_OF_THE_LIVING: Final = (
+    RequestCode.CONTROLLER_REGISTER_BROKER,
+    RequestCode.CONTROLLER_ELECT_MASTER,
+)
+"""Before these a heartbeat is sent: only who lives is elected."""
+CHANGE_RETRY_S: Final = 0.5
+"""The pause before a failed change of the role is tried again."""
+
+
+@attrs.frozen
+class ChangeRole:
+    """To the owner of the role: become master, or a slave of `role.master`.
+
+    Answered with RoleTaken once that is done; an error if it could not be.
+    """
+
+    role: Role
+    broker_id: int
+    reply_to: ReplyTo[RoleTaken]
+
+
+@attrs.frozen
+class RoleTaken:
+    """The role is the one that was asked for."""
+
+    epoch: int
+
+
+@attrs.frozen
+class SyncStateSetTold:
+    """To the owner of the role: the sync state set of the epoch is another one."""
+
+    role: Role
+
+
+@attrs.frozen
+class RoleTold:
+    """A controller says by itself who is master."""
+
+    change: said.RoleChange
+    in_sync: said.SyncStateSet
+
+
+@attrs.frozen
+class LookNow:
+    """Ask the controllers at once, for example as a master's connection has ended."""
+
+
+@attrs.frozen
+class _Tick:
+    """Timer: the next request is due."""
+
+
+@attrs.frozen
+class _Beat:
+    """Timer: a heartbeat is due."""
+
+
+@attrs.frozen
+class _ChangeDue:
+    """Timer: try the change of the role again."""
+
+
+@attrs.frozen
+class _Answered:
+    number: int
+    outcome: Frame | Exception
+
+
+@attrs.frozen
+class _Changed:
+    role: Role
+    outcome: RoleTaken | Exception
+
+
+@attrs.define(eq=False)
+class ReplicaView:
+    """What a replica's manager publishes.
+
+    Attributes:
+        broker_id: the own id; None before it is given.
+        step: what it does with the controllers.
+        reason: why nothing goes on, for people; "" if all is well.
+        role: the role that has been taken; None while the replica is fenced.
+        lease_until_s: Trio time up to which a master may acknowledge.
+    """
+
+    broker_id: int | None = None
+    step: Step = Step.FIND
+    reason: str = ""
+    role: Role | None = None
+    lease_until_s: float = float("-inf")
+
+
+Message: TypeAlias = RoleTold | LookNow
+_Inbox: TypeAlias = Message | _Tick | _Beat | _ChangeDue | _Answered | _Changed
+
+
+@attrs.define(kw_only=True)
+class ReplicasManager(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        folder: of the store, where the identity is kept.
+        source: names the broker set, for people.
+        log: gives the state of the log.
+        client: makes the calls.
+        owner: changes the role.
+    """
+
+    mailbox = MailboxSpec(conflate={LookNow: lambda message: None})
+    settings: ReplicaSettings
+    disk: Disk
+    folder: str
+    source: str
+    wall_clock_ms: Callable[[], int]
+    log: Callable[[], LogState]
+    view: ReplicaView
+    client: ActorRef[client.Call]
+    owner: ActorRef[ChangeRole | SyncStateSetTold]
+    _replica: Replica = attrs.field(init=False)
+    _changing: Role | None = attrs.field(default=None, init=False)
+    _wanted: Role | None = attrs.field(default=None, init=False)  # newer than the one taken
+
+    async def on_start(self) -> None:
+        identity = self._read()
+        try:
+            self._replica = Replica(self.settings, self.wall_clock_ms(), identity)
+        except WrongIdentity as error:
+            raise ConfigError(f"{self.source}: {self.folder}: {error}") from error
+        self._carry_out(self._replica.start(self.ctx.now_s()))
+        self._beat()
+
+    async def handle(self, message: _Inbox) -> None:
+        now_s, replica = self.ctx.now_s(), self._replica
+        match message:
+            case RoleTold():
+                self._carry_out(replica.told(message.change, message.in_sync))
+            case LookNow():
+                self._carry_out(replica.look(now_s))
+            case _Tick():
+                self._carry_out(replica.tick(now_s))
+            case _Beat():
+                self._beat()
+            case _ChangeDue():
+                self._change()
+            case _Answered(number=number, outcome=Frame() as frame):
+                self._carry_out(replica.answered(number, frame, now_s))
+            case _Answered(number=number, outcome=error):
+                self._carry_out(replica.failed(number, str(error), now_s))
+            case _Changed():
+                self._changed(message)
+            case _:
+                assert_never(message)
+
+    # ---- controllers ----
+
+    def _carry_out(self, effects: Effects) -> None:
+        reason = self.view.reason
+        while effects.write is not None or effects.drop_temporary:
+            if effects.drop_temporary:
+                self._remove_temporary()
+            if effects.write is None:
+                break
+            effects = self._write(effects.write)
+        if effects.role is not None:
+            self._wanted = effects.role
+            self._change()
+        if effects.in_sync is not None and self._wanted is None:
+            self.owner.post(SyncStateSetTold(effects.in_sync))
+        if effects.ask is not None:
+            self._call(effects.ask)
+        if effects.wake_s is not None:
+            self.ctx.timers.start_by("tick", effects.wake_s, _Tick())
+        view, replica = self.view, self._replica
+        view.broker_id, view.step = replica.broker_id, replica.step
+        view.reason, view.lease_until_s = replica.reason, replica.lease_until_s
+        if view.reason != reason and view.reason:
+            self.ctx.emit(events.ControllersFailed(step=view.step.value, reason=view.reason))
+
+    def _call(self, ask: Ask) -> None:
+        if ask.code in _OF_THE_LIVING:
+            self._beat()
+        fields, body = ask.fields, ask.body
+        self.ctx.ask_later(
+            self.client,
+            Frame,
+            lambda reply_to: client.Call(
+                address=Address(*endpoint_of(ask.to)),
+                code=ask.code,
+                ext_fields=None if fields is None else write_fields(fields),
+                body=b"" if body is None else encode_body(body),
+                timeout_s=CALL_S,
+                reply_to=reply_to,
+            ),
+            timeout_s=2 * CALL_S,
+            on_reply=partial(_Answered, ask.number),
+        )
+
+    def _beat(self) -> None:
+        self.ctx.timers.start("beat", HEARTBEAT_S, _Beat())
+        heartbeat = self._replica.heartbeat(self.log())
+        if heartbeat is None:
+            return
+        fields = write_fields(heartbeat)
+        for controller in self.settings.controllers:
+            self.client.post(
+                client.Call(
+                    address=Address(*endpoint_of(controller)),
+                    code=RequestCode.BROKER_HEARTBEAT,
+                    ext_fields=fields,
+                )
+            )
+
+    # ---- the identity ----
+
+    def _read(self) -> BrokerIdentity | None:
+        """Return what the files say. Raises: ConfigError: one of them cannot be read."""
+        try:
+            settle_spares(self.disk, self.folder)
+            for name in (FILE_NAME, TEMP_NAME):
+                path = f"{self.folder}/{name}"
+                if self.disk.exists(path) and (data := read_bytes(self.disk, path, FILE_BYTES_MAX)):
+                    return decode_identity(data)
+        except (OSError, RemoteProtocolError) as error:
+            raise ConfigError(
+                f"{self.source}: {path}: {error}; which replica this store belongs to cannot be"
+                " told without it"
+            ) from error
+        return None
+
+    def _write(self, identity: BrokerIdentity) -> Effects:
+        """Write an identity. Returns: what follows."""
+        name = FILE_NAME if identity.check_code is None else TEMP_NAME
+        try:
+            replace_file(self.disk, f"{self.folder}/{name}", encode_identity(identity))
+        except (OSError, LocalProtocolError) as error:
+            return self._replica.not_written(f"{self.folder}/{name}: {error}", self.ctx.now_s())
+        if identity.check_code is None:
+            self._remove_temporary()
+            self.ctx.emit(
+                events.ReplicaIdentified(broker=identity.broker, broker_id=identity.broker_id)
+            )
+        return self._replica.written(self.ctx.now_s())
+
+    def _remove_temporary(self) -> None:
+        """Remove the temporary file. One that stays does no harm: the other one is read first."""
+        path = f"{self.folder}/{TEMP_NAME}"
+        for each in (path, spare_path(path)):
+            try:
+                self.disk.unlink(each)
+            except OSError:
+                continue
+
+    # ---- the role ----
+
+    def _change(self) -> None:
+        """Have the newest role taken, unless a change is under way."""
+        wanted, broker_id = self._wanted, self._replica.broker_id
+        if wanted is None or broker_id is None or self._changing is not None:
+            return
+        self._changing, self.view.role = wanted, None
+        self.ctx.ask_later(
+            self.owner,
+            RoleTaken,
+            lambda reply_to: ChangeRole(wanted, broker_id, reply_to),
+            timeout_s=CHANGE_S,
+            on_reply=partial(_Changed, wanted),
+        )
+
+    def _changed(self, message: _Changed) -> None:
+        role, outcome, self._changing = message.role, message.outcome, None
+        if isinstance(outcome, Exception):
+            self.ctx.emit(events.RoleNotTaken(epoch=role.epoch, reason=str(outcome)))
+            if self._wanted != role:
+                self._change()
+            else:
+                self.ctx.timers.start("change", CHANGE_RETRY_S, _ChangeDue())
+            return
+        if self._wanted == role:
+            self._wanted, self.view.role = None, role
+            own = self._replica.broker_id == role.master
+            self.ctx.emit(
+                events.ReplicaRoleTaken(
+                    role="master" if own else "slave", epoch=role.epoch, master_id=role.master
+                )
+            )
+            newest = self._replica.role
+            if newest is not None and newest != role:
+                self.owner.post(SyncStateSetTold(newest))
+        else:
+            self._change()
