@@ -32,9 +32,7 @@ from actors.storage.files.replacing import replace_file, settle_spares
 from actors.storage.files.whole_files import read_bytes
 from actors.storage.node.identity import UNREADABLE
 
-PERMISSION: Final = Key(
-    name="brokerPermission", kind=Integer(2, 6, "(2 write, 4 read)", step=2), old="6", new="6"
-)
+PERMISSION: Final = Key("brokerPermission", Integer(2, 6, "(2 write, 4 read)", step=2), new="6")
 """The permissions that the node has: topics are registered with no others than these."""
 PERMISSION_ALL: Final = int(PERMISSION.new)
 ACTING: Final[Mapping[str, Key]] = {PERMISSION.name: PERMISSION} | {
