@@ -136,60 +136,39 @@ _BROKER_CONF_HELP: Final = (
     " broker.properties, else conf/broker.conf)"
 )
 _Option: TypeAlias = tuple[tuple[str, ...], dict[str, Any]]
+
+
+def _option(commands: tuple[str, ...], text: str, **how: Any) -> _Option:
+    """Return an option that has a meaning for `commands`; without more it is a switch."""
+    return commands, {**(how or {"action": "store_true"}), "help": text}
+
+
 _OPTIONS: Final[dict[str, _Option]] = {
-    "--node": (
+    "--node": _option(
         ("run", "status", "stop"),
-        {
-            "dest": "nodes",
-            "action": "append",
-            "default": [],
-            "metavar": "NAME",
-            "help": "only this node; repeatable",
-        },
+        "only this node; repeatable",
+        dest="nodes",
+        action="append",
+        default=[],
+        metavar="NAME",
     ),
-    "--processes": (
-        ("run",),
-        {"action": "store_true", "help": "one supervised process for each node"},
+    "--processes": _option(("run",), "one supervised process for each node"),
+    "--for": _option(
+        ("run",), "stop after TIME, e.g. 30s", dest="for_s", type=duration_s, metavar="TIME"
     ),
-    "--for": (
-        ("run",),
-        {
-            "dest": "for_s",
-            "type": duration_s,
-            "metavar": "TIME",
-            "help": "stop after TIME, e.g. 30s",
-        },
+    "--feed": _option(
+        ("run",), "append this file's lines, - for standard input, then stop", metavar="FILE"
     ),
-    "--feed": (
-        ("run",),
-        {
-            "metavar": "FILE",
-            "help": "append this file's lines, - for standard input, then stop",
-        },
+    "--json": _option(COMMANDS, "print the result as JSON"),
+    "--plain": _option(("run",), "lines instead of the live view"),
+    "--from": _option(
+        ("repair",), "repair: take the bytes of this node", dest="source", metavar="NODE"
     ),
-    "--json": (COMMANDS, {"action": "store_true", "help": "print the result as JSON"}),
-    "--plain": (("run",), {"action": "store_true", "help": "lines instead of the live view"}),
-    "--from": (
-        ("repair",),
-        {"dest": "source", "metavar": "NODE", "help": "repair: take the bytes of this node"},
-    ),
-    "--force": (
-        ("promote",),
-        {"action": "store_true", "help": "promote although something may be lost"},
-    ),
-    "--trees": (
-        ("status",),
-        {"action": "store_true", "help": "status: each node's supervision tree, whole"},
-    ),
-    "--toml": (
-        ("check",),
-        {
-            "action": "store_true",
-            "help": "check: the cluster file that means what --broker-conf does",
-        },
-    ),
-    "--child-of": (("run",), {"type": int, "help": argparse.SUPPRESS}),
-    "--report-end": (("run",), {"type": int, "help": argparse.SUPPRESS}),
+    "--force": _option(("promote",), "promote although something may be lost"),
+    "--trees": _option(("status",), "status: each node's supervision tree, whole"),
+    "--toml": _option(("check",), "check: the cluster file that means what --broker-conf does"),
+    "--child-of": _option(("run",), argparse.SUPPRESS, type=int),
+    "--report-end": _option(("run",), argparse.SUPPRESS, type=int),
 }
 """Every option: the commands for which it has a meaning, and its arguments for argparse."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -10,16 +9,13 @@ import attrs
 import trio
 
 from actors.api.failures import RequestRefused
-from actors.api.handle import AppendOutcome, NodeIdentity
-from actors.broker.registrar import RegistrationView
-from actors.config import ClassicGroup, ClusterConfig
-from actors.control.members import MemberLinks
+from actors.api.handle import AppendOutcome
+from actors.config import ClassicGroup
 from actors.errors import Closed, NotEnoughReplicas, NotMaster, NotStored
 from actors.group_status import GroupStatus, Scrub
 from actors.ha import connection_state, role_messages
 from actors.ha.core.role_effects import PASSING, Role, RoleState, RoleView
 from actors.ha.core.states import HAConnectionState
-from actors.ha.role_status import RoleStatus
 from actors.log_types import (
     BEHIND_FAILED,
     Chain,
@@ -32,15 +28,14 @@ from actors.log_types import (
 from actors.node.append import AppendReply
 from actors.node.classic_member import NOT_LOOKED, ClassicMember
 from actors.node.classic_repair import ClassicRepair, log_range
-from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, GroupCounts, asked
+from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, asked
 from actors.node.status import classic_status
-from actors.runtime import ActorError, Registry, ReplyTo
+from actors.runtime import ActorError, ReplyTo
 from actors.storage.commitlog import pull_service, store_messages
 from actors.storage.commitlog.pull_service import Pulled
 from actors.storage.commitlog.store_messages import LogRange
 from actors.storage.dispatch.derived_scrubber import GetMended, MendedSoFar, mended_text
 from actors.storage.scrub.scrubber_messages import GetScrubbed, Scrubbed
-from actors.trees.group_setup import GroupPaths
 from wire.api import frames
 
 R = TypeVar("R")
@@ -70,37 +65,6 @@ class ClassicPart(ClassicMember):
     _in_vain: RoleView | None = None  # the view during which an append waited as long as it may
     _looked: Offsets = NOT_LOOKED
     _stopping: bool = False
-
-    @staticmethod
-    def of(
-        config: ClusterConfig,
-        identity: NodeIdentity,
-        links: MemberLinks,
-        rng: random.Random,
-        group: ClassicGroup,
-        role_status: RoleStatus,
-        registrations: RegistrationView,
-        counts: GroupCounts,
-        registry: Registry,
-    ) -> ClassicPart:
-        paths = GroupPaths(f"/{identity.node}/{group.name}")
-        return ClassicPart(
-            config=config,
-            identity=identity,
-            links=links,
-            rng=rng,
-            file_group=group,
-            role_status=role_status,
-            registrations=registrations,
-            counts=counts,
-            store=registry.ref(paths.store),
-            derived_scrubber=registry.ref(paths.derived_scrubber),
-            pull=registry.ref(paths.pull_service),
-            state=registry.ref(paths.connection_state),
-            keeper=registry.ref(paths.role),
-            scrubber=registry.ref(paths.scrubber),
-            dispatcher=registry.ref(paths.dispatcher),
-        )
 
     @property
     def group(self) -> ClassicGroup:

@@ -29,7 +29,7 @@ from actors.storage.commitlog.group_commit import GROUP_BYTES
 from actors.storage.node.identity import NEW_RECORD, NodeDirectory, identity_path
 from actors.trees.broker import CONNECTIONS_MAX
 from actors.trees.classic import classic_trees
-from actors.trees.group_setup import GroupSetup
+from actors.trees.group_setup import GroupPaths, GroupSetup
 from actors.trees.node import GroupTrees
 
 
@@ -49,21 +49,27 @@ class ClassicGroups:
 
     def parts(self, registry: Registry) -> Mapping[str, ClassicPart]:
         """Implements `NodeGroups`."""
-        context = self._context
-        return {
-            group.name: ClassicPart.of(
-                context.config,
-                context.identity,
-                context.links(registry),
-                context.rng,
-                group,
-                self.roles[group.name].role_status,
-                self._registrations[group.name],
-                self._counts[group.name],
-                registry,
-            )
-            for group in self._groups
-        }
+        return {group.name: self._part(group, registry) for group in self._groups}
+
+    def _part(self, group: ClassicGroup, registry: Registry) -> ClassicPart:
+        context, paths = self._context, GroupPaths(f"/{self._context.node}/{group.name}")
+        return ClassicPart(
+            config=context.config,
+            identity=context.identity,
+            links=context.links(registry),
+            rng=context.rng,
+            file_group=group,
+            role_status=self.roles[group.name].role_status,
+            registrations=self._registrations[group.name],
+            counts=self._counts[group.name],
+            store=registry.ref(paths.store),
+            derived_scrubber=registry.ref(paths.derived_scrubber),
+            pull=registry.ref(paths.pull_service),
+            state=registry.ref(paths.connection_state),
+            keeper=registry.ref(paths.role),
+            scrubber=registry.ref(paths.scrubber),
+            dispatcher=registry.ref(paths.dispatcher),
+        )
 
     def trees(self, env: Env, registry: Registry, machines: Machines) -> GroupTrees:
         """Implements `NodeGroups`."""
