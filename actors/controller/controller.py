@@ -203,7 +203,6 @@ class Controller(Actor[_Inbox]):
     _unproven: list[_Decided] = attrs.field(factory=list, init=False)
     _proving: list[_Decided] = attrs.field(factory=list, init=False)
     _due: set[str] = attrs.field(factory=set, init=False)  # sets that may want an election
-    _living: Liveness = attrs.field(factory=Liveness, init=False)
     _heard: set[ReplicaKey] = attrs.field(factory=set, init=False)  # since the start, till then:
     _all_heard_s: float = attrs.field(default=0.0, init=False)
     _look_s: float = attrs.field(default=math.inf, init=False)
@@ -218,6 +217,7 @@ class Controller(Actor[_Inbox]):
         }
         table |= {each: partial(self._in_turn, read) for each, read in READERS.items()}
         self._processors = Processors(table)
+        self.view.living = Liveness()
         self._all_heard_s = self.ctx.now_s() + DEFAULT_TIMEOUT_S
         self.ctx.timers.start_by("started", self._all_heard_s, _StartedLongAgo())
         self.view.listener = self._wake
@@ -229,7 +229,7 @@ class Controller(Actor[_Inbox]):
                 case Request():
                     self._processors.serve(message)
                 case ConnectionEnded():
-                    gone = self._living.closed(message.connection)
+                    gone = self.view.living.closed(message.connection)
                     self._silent(gone, "connection ended")
                 case LeadershipChanged():
                     self._lead()
@@ -292,13 +292,13 @@ class Controller(Actor[_Inbox]):
             return Answer(code=invalid, remark="Heart beat with empty brokerId")
         key = ReplicaKey(found.cluster_name, found.broker_name, found.broker_id)
         channel = request.channel
-        was_alive = key.broker_id in self._living.of(key.cluster, key.broker, -math.inf)
-        if self._living.heartbeat(found, channel.connection, self.ctx.now_s()):
+        was_alive = key.broker_id in self.view.living.of(key.cluster, key.broker, -math.inf)
+        if self.view.living.heartbeat(found, channel.connection, self.ctx.now_s()):
             channel.on_end(self._ended)
             if not was_alive:
                 channel.prove()
                 self._heard_of(key, found.broker_addr)
-            self._look_by(self._living.next_of(key))
+            self._look_by(self.view.living.next_of(key))
         return Answer(remark="Heart beat success")
 
     def _ended(self, channel: Channel) -> None:
@@ -341,15 +341,15 @@ class Controller(Actor[_Inbox]):
         if now_s - due_s > LATE_S:
             self._look_by(now_s + LATE_S)
             return
-        self._silent(self._living.expire(due_s), "silent for too long")
-        next_s = self._living.next_expiry_s
+        self._silent(self.view.living.expire(due_s), "silent for too long")
+        next_s = self.view.living.next_expiry_s
         if next_s is not None:
             self._look_by(next_s)
 
     def _alive(self, found: BrokerSet | None) -> Alive:
         if found is None:
             return {}
-        living = self._living.of(found.cluster, found.name, -math.inf)
+        living = self.view.living.of(found.cluster, found.name, -math.inf)
         master, until_s = found.master_id, self._all_heard_s
         if master is None or master in living or self.ctx.now_s() >= until_s:
             return living
@@ -546,7 +546,7 @@ class Controller(Actor[_Inbox]):
             )
         )
         body = encode_body(found.sync_state_set)
-        for broker_id in sorted(self._living.of(found.cluster, name, -math.inf)):
+        for broker_id in sorted(self.view.living.of(found.cluster, name, -math.inf)):
             address = _address(found.address(broker_id))
             if address is not None:
                 self.client.post(

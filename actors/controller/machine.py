@@ -18,6 +18,7 @@ import attrs
 import msgspec
 
 from actors.controller.core.broker_sets import BrokerSet, BrokerSets
+from actors.controller.core.liveness import Liveness
 from actors.errors import StorageError
 from actors.state_machine import LogEntry
 from wire.broker.controller_events import decode_event
@@ -103,11 +104,13 @@ class ControllerView:
     Attributes:
         unclean: of `BrokerSets`, also of those of the next machine.
         machine: the newest machine; only the group's state_machine_caller changes its state.
+        living: which replicas live, as far as this member hears; only its controller changes it.
         listener: called when the machine's `term` may have changed.
     """
 
     unclean: bool = False
     machine: ControllerMachine = attrs.field(factory=ControllerMachine, init=False)
+    living: Liveness = attrs.field(factory=Liveness, init=False)
     listener: Callable[[], None] = attrs.field(default=lambda: None, init=False)
 
     def make(self) -> ControllerMachine:

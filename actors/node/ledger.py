@@ -17,6 +17,7 @@ from actors.api.handle import AppendOutcome
 from actors.config import DLedgerGroup
 from actors.control.member_session import LOST, lost_text
 from actors.control.members import MemberLinks
+from actors.controller.machine import ControllerView
 from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.replication.append_messages import (
     Append,
@@ -38,6 +39,7 @@ from actors.log_types import (
     StoredBatch,
 )
 from actors.node.append import AppendReply
+from actors.node.broker_sets import with_broker_sets
 from actors.node.ledger_member import LedgerMember
 from actors.node.ledger_peers import LedgerPeers
 from actors.node.ledger_repair import LedgerRepair, entry_range
@@ -113,8 +115,13 @@ class SharedQuestions:
 
 @attrs.define(eq=False, kw_only=True)
 class LedgerPart(LedgerMember):
-    """One node's part in a DLedger group; implements `Part`."""
+    """One node's part in a DLedger group; implements `Part`.
 
+    Attributes:
+        controller_view: what this node's controller knows; None: it is none.
+    """
+
+    controller_view: ControllerView | None = None
     _stopping: bool = False
     _questions: SharedQuestions = attrs.field(factory=SharedQuestions)
 
@@ -125,6 +132,7 @@ class LedgerPart(LedgerMember):
         node: str,
         role_status: LeaderStatus,
         registry: Registry,
+        view: ControllerView | None = None,
     ) -> LedgerPart:
         paths = LedgerPaths(f"/{node}/{group.name}")
         return LedgerPart(
@@ -137,6 +145,7 @@ class LedgerPart(LedgerMember):
             reader=registry.ref(paths.entry_reader),
             store=registry.ref(paths.store),
             peers=LedgerPeers.of(group, node, registry),
+            controller_view=view,
         )
 
     # ---- appending ----
@@ -342,7 +351,9 @@ class LedgerPart(LedgerMember):
         known = await self.peers.known(role_status.role)
         non_members = role_status.non_members.lately(trio.current_time())
         counts = attrs.asdict(self.counts)
-        return ledger_status(self.group, offsets, role_status, known, counts, non_members)
+        found = ledger_status(self.group, offsets, role_status, known, counts, non_members)
+        view = self.controller_view
+        return found if view is None else with_broker_sets(found, view)
 
     async def unsent(self) -> str:
         """Describe, for people, what of this leader's log is not committed; "" on a follower.

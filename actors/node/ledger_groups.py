@@ -30,6 +30,11 @@ class LedgerGroups:
         self._context = context
         self._groups = groups
         self.role_statuses = {group.name: LeaderStatus() for group in groups}
+        self._views = {
+            group.name: ControllerView(group.controller.elect_unclean_master)
+            for group in groups
+            if group.controller is not None
+        }
 
     def parts(self, registry: Registry) -> Mapping[str, LedgerPart]:
         """Implements `NodeGroups`."""
@@ -41,6 +46,7 @@ class LedgerGroups:
                 context.node,
                 self.role_statuses[group.name],
                 registry,
+                self._views.get(group.name),
             )
             for group in self._groups
         }
@@ -59,12 +65,7 @@ class LedgerGroups:
             if context.directory is None
             else member_notes(context.config, context.node, context.directory)
         )
-        views = {
-            group.name: ControllerView(group.controller.elect_unclean_master)
-            for group in self._groups
-            if group.controller is not None
-        }
-        made: Machines = {**machines, **{name: view.make for name, view in views.items()}}
+        made: Machines = {**machines, **{name: view.make for name, view in self._views.items()}}
         setups = [
             LedgerSetup(
                 config=context.config,
@@ -74,7 +75,7 @@ class LedgerGroups:
                 registry=registry,
                 role_status=self.role_statuses[group.name],
                 machine=made.get(group.name),
-                controller_view=views.get(group.name),
+                controller_view=self._views.get(group.name),
                 member_note=notes.get(group.name),
             )
             for group in self._groups

@@ -11,6 +11,7 @@ from frame_client import FrameClient
 import actors
 from actors.errors import ConfigError, TriologError
 from actors.events import controller as events
+from actors.group_status import group_statuses
 from wire.broker import controller as said
 from wire.broker.codes import RequestCode
 from wire.dledger.codes import RequestCode as MemberCode
@@ -291,3 +292,29 @@ async def test_a_program_brings_no_machine_for_it() -> None:
     with pytest.raises(ConfigError, match="a state machine for 'controllers'"):
         async with actors.open_node(config(), "c0", machines={"controllers": lambda: None}):
             pass
+
+
+async def test_status_shows_the_broker_sets(autojump_clock: object) -> None:
+    async with controllers(count=3) as group:
+        first = await group.leader()
+        one, two = await two_replicas(group, first)
+        status = group_statuses(await group.nodes[first].status())["controllers"]
+        assert status.others == ("broker set set1: master 1, epoch 1; in sync 1, 2",)
+        (found,) = status.details["broker_sets"]
+        assert (found["master"], found["in_sync"], found["in_sync_epoch"]) == (1, [1, 2], 2)
+        assert [each["alive"] for each in found["replicas"]] == [True, True]
+        one.hang_up()
+        await wait_master(two, 2)
+        status = group_statuses(await group.nodes[first].status())["controllers"]
+        line = "broker set set1: master 2, epoch 2; in sync 2; not in sync 1; silent 1"
+        assert status.others == (line,)
+        asker = await group.connect(3, first)
+        two.hang_up()
+        await wait_master(asker, None)
+        status = group_statuses(await group.nodes[first].status())["controllers"]
+        said_line = "NO MASTER in epoch 3, waits for replica 2; in sync 2; not in sync 1"
+        assert status.others == (f"broker set set1: {said_line}; silent 1, 2",)
+        for other in set(group.nodes) - {first}:
+            follower = group_statuses(await group.nodes[other].status())["controllers"]
+            assert follower.others == ()
+            assert len(follower.details["broker_sets"]) == 1
