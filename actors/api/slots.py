@@ -1,17 +1,18 @@
 """The slots of one node's API, for its clients, for members, and for connections without a hello.
 
-Each kind has slots of its own, so that no crowd of one kind keeps another out: clients that connect
-and stay idle took all of them before, and a member could not ask whose a log is. Who has not said
-hello is nobody yet. Of those there are a few at a time; if more come, the one that has been silent
-for the longest makes way. A client that was welcomed keeps its slot for as long as it likes, unless
-all are taken: then the one that has asked for nothing for the longest, and waits for nothing, makes
-way for the next, if that was QUIET_S or more.
+Each kind has slots of its own, so that many connections of one kind do not keep another kind out.
+Idle clients could otherwise take all slots, and a member could not ask which node has a log. A
+connection that has not sent a hello belongs to no kind yet. There are slots for a few of those; if
+more come, the one that has been silent for the longest is closed. A client that was welcomed keeps
+its slot for as long as it likes, unless all are taken. Then the client that has asked for nothing
+for the longest time is closed for the next one, if it waits for nothing and that time is at least
+QUIET_S.
 
-A member is whoever names itself one and comes over the socket file, or from that member's address
-with a proof that it has the cluster's secret. Where the node has no secret the address must do,
-which is no proof where clients run on the members' machines; it holds against who is idle or sends
-junk, as the last slots of a DLedger port do. Of the HA port the addresses alone decide: clients
-have no business there.
+A connection counts as a member's if it names itself one and comes over the socket file, or from
+that member's address with a proof that it has the cluster's secret. If the node has no secret, the
+address is sufficient. That is no proof if clients run on the members' machines, but it is enough
+against connections that are idle or send junk, like the last slots of a DLedger port. At the HA
+port the addresses alone decide, because no client connects there.
 """
 
 from __future__ import annotations

@@ -78,21 +78,22 @@ class SendTransfer:
 
 @attrs.frozen(kw_only=True)
 class Effects:
-    """What one input asks for, to be done in the order of the fields.
+    """What the actor has to do after one input, in the order of the fields.
 
     Attributes:
         persist: the vote that has to be on the disk before anything else happens.
-        role: to be sent to all actors of the member. The store refuses older sessions from then on,
-            and reports the end of its log for this one (`Election.fenced`).
+        role: the new role, to be sent to all actors of the member. The store refuses older sessions
+            from then on, and reports the end of its log for this one (`Election.fenced`).
         hold_appends: True: take no appends from clients, and report the log's end then
             (`Election.held`); False: take them again.
         vote: the answer to the vote request that was the input.
         heartbeat: the answer to the heartbeat that was the input.
         transfers: answers to transfer requests.
         proven: answers to `Election.proof_requested`.
-        ask_votes, send_heartbeats, send_transfer: requests.
-        joined: this member's vote counts by itself from now on; to be noted for its next start.
-        events: to emit.
+        ask_votes, send_heartbeats, send_transfer: requests to send.
+        joined: whether this member's vote counts by itself from now on, to be saved for its next
+            start.
+        events: the events to emit.
         deadline_s: when to call `tick`; never later than any earlier one that is still due.
     """
 

@@ -101,16 +101,16 @@ class StoreChange:
 
 @attrs.frozen(kw_only=True)
 class IntakeEffects:
-    """What one input asks for, to be done in the order of the fields.
+    """What the actor has to do after one input, in the order of the fields.
 
     Attributes:
         alarm: the invariant that is broken, so that the member must end; "" if none is.
-        changes: for the store.
+        changes: the changes that the store has to make.
         committed: the committed index, if it rose; else None.
         larger_term: the larger term that a leader has.
         answers: answers to pushes, with their tokens.
-        events: to emit.
-        deadline_s: when to call `tick`; None: not needed.
+        events: the events to emit.
+        deadline_s: when to call `tick`; None if that is not needed.
     """
 
     alarm: str = ""

@@ -106,15 +106,16 @@ class PushAnswer:
 
 @attrs.frozen(kw_only=True)
 class DispatchEffects:
-    """What one input of a dispatcher asks for.
+    """What a dispatcher has to do after one input.
 
     Attributes:
         matched: the index up to which the peer is known to hold the log, if it changed; else None.
         larger_term: the larger term that the peer has.
-        pushes: to be sent, in order.
-        install: send the peer the newest snapshot; then call `installed` or `install_failed`.
-        events: to emit.
-        deadline_s: when to call `tick`; None: not needed.
+        pushes: the pushes to send, in order.
+        install: whether to send the peer the newest snapshot, and then to call `installed` or
+            `install_failed`.
+        events: the events to emit.
+        deadline_s: when to call `tick`; None if that is not needed.
     """
 
     matched: int | None = None

@@ -1,10 +1,10 @@
 """Whether the logs of a group are equal, byte for byte, at every position that two nodes have.
 
-Compared are whole records, by their size and the CRC-32 of all their bytes (the CRC that a message
-carries covers its body alone): a slave writes what it receives as it is, store host, flags and time
-stamps included, and a member takes its leader's entries with the positions that these name. Fillers
-at the ends of files are not looked at. Nodes on which a stretch of the log adds up to the same have
-the same records there (`log_sums`); only where it does not, one record is held against another.
+Whole records are compared, by their size and the CRC-32 of all their bytes (the CRC that a message
+carries covers its body alone). A slave writes the bytes that it receives, store host, flags and
+time stamps included, and a member takes its leader's entries with the positions that these name.
+Fillers at the ends of files are ignored. Nodes on which a stretch of the log has the same sum have
+the same records there (`log_sums`). Single records are compared only where the sums differ.
 
 | What differs, and is no finding | Why |
 |---|---|
@@ -15,7 +15,7 @@ the same records there (`log_sums`); only where it does not, one record is held 
 | entries of two terms at one index, unless both nodes called it committed for good | a deposed \
 leader's |
 
-Between a log's first and its last record every position that another log has must be there too.
+Between its first and its last record, a log must have every position that another log has.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
 | unit | string | "bytes" of a classic group, "entries" of a DLedger group |
 | seen_by | string | the node that knew this: the master, or the follower of a DLedger group |
 
-Seconds without any event have no row, so a clock that jumps by years costs nothing. Nor have the
-seconds before a master's events show how much is written, if its event log begins late.
+Seconds without any event have no row, so a clock that jumps by years costs nothing. The same holds
+for the seconds before a master's events show how much is written, if its event log begins late.
 """
 
 from __future__ import annotations

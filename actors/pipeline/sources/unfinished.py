@@ -1,14 +1,14 @@
 """Finds out whether the last record of a log is only half written, although its size is there.
 
-Writers write upwards, one record after the other: what lies before the last record is whole. Of the
-last one the head may be there and the rest still zeros.
+Writers write upwards, one record after the other, so everything before the last record is whole.
+The last record may have its head while the rest is still zeros.
 
-| Format | Whole, if |
+| Format | The record is whole if |
 |---|---|
 | commit log | the CRC of its body is right, and its last byte, which is text, is not 0 |
 | DLedger | its record is in the index, which is written behind the entry |
 
-A ledger whose index is not beside it (a copy of `data` alone) is believed as far as its heads go.
+If a ledger has no index beside it, as in a copy of `data` alone, only its heads are judged.
 """
 
 from __future__ import annotations
