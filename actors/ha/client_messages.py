@@ -14,6 +14,10 @@ from actors.ha.core.states import Lost
 from actors.ha.role_messages import Verified
 from actors.storage.commitlog import store_messages
 from actors.storage.scrub import scrubber_messages
+from wire.buffer import NEED_DATA
+from wire.errors import RemoteProtocolError
+from wire.ha.autoswitch import HandshakeAnswer, MasterMessage
+from wire.ha.frames import FrameDecoder, FrameStarted
 
 
 @attrs.frozen(kw_only=True)
@@ -131,10 +135,34 @@ def raw_append(
 
 
 @attrs.define
+class AwaitedAnswer:
+    """The answer to a handshake, as it comes.
+
+    Attributes:
+        until_s: when it is given up.
+    """
+
+    until_s: float
+    _decoder: FrameDecoder[FrameStarted] | FrameDecoder[MasterMessage]
+
+    def received(self, data: bytes) -> HandshakeAnswer | None:
+        """Take bytes from the master. Raises: RemoteProtocolError: they are no answer alone."""
+        self._decoder.receive_data(data)
+        answer = self._decoder.next_event()
+        if answer is NEED_DATA:
+            return None
+        if not isinstance(answer, HandshakeAnswer) or self._decoder.next_event() is not NEED_DATA:
+            raise RemoteProtocolError("frames came before the first report")
+        return answer
+
+
+@attrs.define
 class Connection:
     """The open connection.
 
     Attributes:
+        awaited: the answer to the handshake that was sent; None: none is awaited.
+        answer: that answer.
         progress: the decisions; None until the store has answered where its log ends.
         whole_at_bytes: the offset whose report the role keeper waits for; None: it waits for none.
     """
@@ -144,6 +172,8 @@ class Connection:
     opened_s: float
     verified: bool = False
     whole_at_bytes: int | None = None
+    awaited: AwaitedAnswer | None = None
+    answer: HandshakeAnswer | None = None
     progress: SlaveProgress | None = None
     received_bytes: int = 0
     meter: RateLimiter = attrs.field(factory=RateLimiter)

@@ -10,8 +10,11 @@ and AppendRaw, connection_state ClientChanged, and reports to the master, over t
 holds. Its feeder waits for room in the mailbox, and the actor for room in the store's, so that a
 slow disk pushes back on the master's socket. A restart begins with a new connection.
 
-Differs from upstream: it connects from its own node's address, because nothing else on this wire
-identifies it.
+Where the dialect has a handshake, it sends that first, compares the answer with its own epochs, and
+owns those while it runs.
+
+Differs from upstream: it connects from its own node's address, because nothing else on the classic
+wire identifies it.
 """
 
 from __future__ import annotations
@@ -27,10 +30,12 @@ import attrs
 import trio
 
 from actors.env.protocols import Address, Held, Network
+from actors.epochs import History
 from actors.events import ha as events
 from actors.ha import connection_state
 from actors.ha.client_feeder import ClientFeeder
 from actors.ha.client_messages import (
+    AwaitedAnswer,
     Connected,
     Connection,
     HighWaterDue,
@@ -47,6 +52,7 @@ from actors.ha.client_messages import (
 )
 from actors.ha.connection_state import ClientChanged
 from actors.ha.core import slave_progress
+from actors.ha.core.epoch_trail import EpochTrail, Verdict
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.rate_limiter import RateLimiter
 from actors.ha.core.reconnect import Reconnect
@@ -65,10 +71,12 @@ from actors.ha.role_messages import (
 from actors.ha.settings import ClientSettings
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.commitlog import store_messages
-from actors.storage.files.room import NO_ROOM
+from actors.storage.files.room import NO_ROOM, NoRoom
 from actors.storage.log.growth import Subscribe, Unsubscribe
 from actors.storage.log.log_reader import OffsetGone
 from actors.storage.scrub import scrubber_messages
+from wire.errors import RemoteProtocolError
+from wire.ha.autoswitch import HandshakeAnswer
 
 PENDING_BYTES = TURN_BYTES + RECEIVE_BYTES
 """How many received bytes may wait for this actor; the store's mailbox bounds those for the disk.
@@ -78,6 +86,10 @@ REPORT_TIMEOUT_S = 5.0
 VERIFY_TIMEOUT_S = 10.0
 """How long the master may take to open and to report its log before the connection is made anew. It
 is less than the master's housekeeping interval, which ends connections without a report.
+"""
+ANSWER_TIMEOUT_S = 5.0
+"""How long a master may take to answer a handshake. Upstream's slave asks again on the same
+connection then; a second answer among frames would end it.
 """
 RANGE_TIMEOUT_S = 60.0
 """How long the store may take to write what the previous connection gave it before the new
@@ -208,6 +220,9 @@ class HAClient(Actor[Inbox]):
                     assert_never(message)
         await self._look_at_time()
         await self._send_left()
+        connection, epochs = self._connection, self._settings.epochs
+        if epochs is not None and connection is not None and connection.progress is not None:
+            epochs.may_see(connection.progress.confirm_bytes)
         self._connection_state.defer(self._status())
 
     async def on_stop(self, reason: StopReason) -> None:
@@ -227,14 +242,56 @@ class HAClient(Actor[Inbox]):
         if session != self._session:
             connection.stream.abort()
             return
+        handshake = self._settings.dialect.handshake
         self._attempting = False
         self._connection = connection
-        self._reconnect.connected()
+        self._reconnect.connected(shaking=handshake is not None)
         self.ctx.emit(events.MasterConnected(session=session, master=str(self._master)))
         await self._store.tell(
             store_messages.OpenSession(session=session, source=self.ctx.self_ref)
         )
-        self._ask_range(session)
+        if handshake is None:
+            self._ask_range(session)
+        else:
+            until_s = self.ctx.now_s() + ANSWER_TIMEOUT_S
+            connection.awaited = AwaitedAnswer(until_s, self._settings.dialect.frame_decoder())
+            await self._send(connection, handshake.request)
+
+    async def _answer_came(
+        self, connection: Connection, awaited: AwaitedAnswer, data: bytes
+    ) -> None:
+        try:
+            connection.answer = awaited.received(data)
+        except RemoteProtocolError as error:
+            self._lose(Lost.BAD_FRAME, str(error))
+            return
+        if connection.answer is not None:
+            connection.awaited = None
+            self._ask_range(self._session)
+
+    async def _agree(
+        self, answer: HandshakeAnswer, log: store_messages.LogRange
+    ) -> EpochTrail | None:
+        """The master's epochs, if the own log may follow them as it is."""
+        epochs = self._settings.epochs
+        assert epochs is not None
+        try:
+            found = await self._settings.run_beside(partial(epochs.agree, answer, log))
+        except OSError as error:
+            self._lose(Lost.NOT_VERIFIED, f"the own log cannot be read: {error}")
+            return None
+        if found.verdict is Verdict.FOLLOWS:
+            self._reconnect.agreed()
+            return EpochTrail(found.theirs)
+        if found.verdict is Verdict.CUT:
+            assert found.end_bytes is not None
+            self._lose(Lost.CUT_FIRST, f"from {log.written_bytes} to {found.end_bytes}")
+            epochs.cut(found.end_bytes)
+        elif found.verdict is Verdict.DEPOSED:
+            self._lose(Lost.DEPOSED, f"it is {answer.last_epoch}")
+        else:
+            self._lose(Lost.FOREIGN_LOG, epochs.store.problem or found.text)
+        return None
 
     def _ask_range(self, session: int) -> None:
         self.ctx.ask_later(
@@ -256,6 +313,11 @@ class HAClient(Actor[Inbox]):
         if settings.judge is not None and not connection.verified:
             self._verify(settings.judge, message.session, log)
             return
+        trail = None
+        if connection.answer is not None:
+            trail = await self._agree(connection.answer, log)
+            if trail is None:
+                return
         connection.progress = SlaveProgress(
             dialect=settings.dialect,
             synced=settings.synced,
@@ -267,6 +329,7 @@ class HAClient(Actor[Inbox]):
             last_write_s=connection.opened_s,
             seen_bytes=self._verified_to(log),
             passive=settings.passive,
+            trail=trail,
         )
         await self._carry_out(connection, connection.progress.begin())
         self._verify_more()
@@ -320,7 +383,12 @@ class HAClient(Actor[Inbox]):
         connection.received_bytes += message.size_bytes
         connection.meter.count(message.size_bytes, now_s)
         if progress is None:
-            self._lose(Lost.BAD_FRAME, "bytes came before the first report")
+            if connection.awaited is not None:
+                # An answer has no body that would be held.
+                data = b"".join(piece for piece in message.pieces if isinstance(piece, bytes))
+                await self._answer_came(connection, connection.awaited, data)
+            else:
+                self._lose(Lost.BAD_FRAME, "bytes came before the first report")
             return
         for piece in message.pieces:
             accepted_before, held = progress.frames_accepted, None
@@ -427,7 +495,11 @@ class HAClient(Actor[Inbox]):
     async def _carry_out(
         self, connection: Connection, effects: slave_progress.Effects, held: Held | None = None
     ) -> None:
-        """Carry effects out in this order: give bytes to the store, report, end the connection."""
+        """Carry effects out in this order: have the epochs of what comes on the disk, give bytes to
+        the store, report, end the connection.
+        """
+        if effects.follow is not None and not await self._follow(*effects.follow):
+            return
         if effects.append:
             await self._store.tell(raw_append(self._session, effects.append, held))
         if effects.report_bytes is not None:
@@ -440,12 +512,22 @@ class HAClient(Actor[Inbox]):
             if effects.lost in OFFSET_REFUSALS:
                 self._emit_mismatch(effects)
 
-    async def _report(self, connection: Connection, offset_bytes: int) -> None:
-        progress = connection.progress
-        assert progress is not None
-        report = self._settings.dialect.encode_report(offset_bytes)
+    async def _follow(self, theirs: History, end_bytes: int) -> bool:
+        """Have the master's epochs up to that end on the disk."""
+        epochs = self._settings.epochs
+        assert epochs is not None
         try:
-            if rest := report[connection.send.send_now(report) :]:
+            await self._settings.run_beside(partial(epochs.follow, theirs, end_bytes))
+        except OSError as error:
+            no_room = isinstance(error, NoRoom)
+            self._lose(Lost.APPEND_FAILED, f"the epoch file: {error}", no_room=no_room)
+            return False
+        return True
+
+    async def _send(self, connection: Connection, data: bytes) -> bool:
+        """Send a few bytes. Returns: whether the master took them."""
+        try:
+            if rest := data[connection.send.send_now(data) :]:
                 with trio.fail_after(REPORT_TIMEOUT_S):
                     await connection.send.send_all(rest)
         except trio.TooSlowError:
@@ -453,6 +535,13 @@ class HAClient(Actor[Inbox]):
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self._lose(Lost.BROKEN, str(error))
         else:
+            return True
+        return False
+
+    async def _report(self, connection: Connection, offset_bytes: int) -> None:
+        progress = connection.progress
+        assert progress is not None
+        if await self._send(connection, self._settings.dialect.encode_report(offset_bytes)):
             progress.reported(offset_bytes, self.ctx.now_s())
             self.ctx.emit(events.OffsetReported(session=self._session, offset_bytes=offset_bytes))
             whole_at = connection.whole_at_bytes
@@ -506,6 +595,9 @@ class HAClient(Actor[Inbox]):
         connection = self._connection
         if connection is not None and connection.progress is not None:
             await self._carry_out(connection, connection.progress.tick(now_s))
+        awaited = connection.awaited if connection is not None else None
+        if awaited is not None and now_s >= awaited.until_s:
+            self._lose(Lost.SILENT, "no answer to the handshake")
         if (
             self._connection is None
             and not self._attempting
@@ -524,8 +616,10 @@ class HAClient(Actor[Inbox]):
         if self._connection is None:
             waits = self._attempting or self._damage
             return None if waits else self._reconnect.connect_at_s
-        progress = self._connection.progress
-        return progress.deadline_s if progress is not None else None
+        progress, awaited = self._connection.progress, self._connection.awaited
+        if progress is not None:
+            return progress.deadline_s
+        return awaited.until_s if awaited is not None else None
 
     def _status(self) -> connection_state.ClientChanged:
         connection = self._connection

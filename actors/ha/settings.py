@@ -9,6 +9,7 @@ import attrs
 from actors.env.protocols import Address, Disk, RunBeside, run_here
 from actors.ha import connection_state, group_transfer, role_messages
 from actors.ha.core.dialect import Dialect
+from actors.ha.own_epochs import OwnEpochs
 from actors.ha.record_verifier import RecordVerifier
 from actors.runtime import ActorRef, Registry
 from actors.storage.commitlog import store_messages
@@ -61,6 +62,7 @@ class ClientSettings:
         receive_bytes_per_s: how much it receives in a second at most; None = no limit.
         verifier: makes a verifier that checks records, from an offset on where one begins, before
             they are reported; None: the master has compared what it sends.
+        epochs: of a dialect with a handshake about epochs; None: of another one.
     """
 
     own_host: str | None
@@ -78,3 +80,4 @@ class ClientSettings:
     receive_bytes_per_s: int | None = None
     verifier: Callable[[int], RecordVerifier] | None = None
     run_beside: RunBeside = run_here
+    epochs: OwnEpochs | None = None

@@ -67,8 +67,12 @@ class Reconnect:
         """Whether the master's log does not continue this one; an operator has to decide then."""
         return self.mismatches >= DIVERGED_AFTER and not self.upstream
 
-    def connected(self) -> None:
-        self.state = after(SLAVE_TRANSITIONS, self.state, Trigger.CONNECTED)
+    def connected(self, *, shaking: bool = False) -> None:
+        trigger = Trigger.SHAKING if shaking else Trigger.CONNECTED
+        self.state = after(SLAVE_TRANSITIONS, self.state, trigger)
+
+    def agreed(self) -> None:
+        self.state = after(SLAVE_TRANSITIONS, self.state, Trigger.AGREED)
 
     def frame_accepted(self) -> None:
         """Note that a frame continued the log, so that earlier refusals do not count any more."""

@@ -2,8 +2,8 @@
 transitions.
 
 Source: apache/rocketmq store/ha/HAConnectionState.java (5.3.3); classic-ha.md 1.4.
-HANDSHAKE and SUSPEND are never entered by the classic dialect. They are members because the
-ordinals are part of status answers.
+HANDSHAKE is entered by slaves, in dialects that have one; SUSPEND is never entered. They are
+members because the ordinals are part of status answers.
 
 Differs from upstream: a connection on the master is READY until its first report was accepted
 (upstream: TRANSFER from the start), so that a port probe never looks like a slave; DIVERGED_AFTER
@@ -32,6 +32,8 @@ class Trigger(enum.Enum):
     """What moves a connection from state to state."""
 
     CONNECTED = "connected"
+    SHAKING = "connected, and a handshake sent"
+    AGREED = "the answer fits the own log"
     FIRST_REPORT = "first report accepted"
     LOST = "connection lost"
     STOPPED = "stopped"
@@ -42,6 +44,12 @@ _S = HAConnectionState
 SLAVE_TRANSITIONS: dict[HAConnectionState, dict[Trigger, HAConnectionState]] = {
     _S.READY: {
         Trigger.CONNECTED: _S.TRANSFER,
+        Trigger.SHAKING: _S.HANDSHAKE,
+        Trigger.LOST: _S.READY,
+        Trigger.STOPPED: _S.SHUTDOWN,
+    },
+    _S.HANDSHAKE: {
+        Trigger.AGREED: _S.TRANSFER,
         Trigger.LOST: _S.READY,
         Trigger.STOPPED: _S.SHUTDOWN,
     },
@@ -82,6 +90,8 @@ class Lost(enum.Enum):
     CONNECT_FAILED = "the master could not be reached"
     SILENT = "nothing arrived within the housekeeping interval"
     BAD_FRAME = "the peer sent a frame of an impossible size"
+    DEPOSED = "the master's last epoch is older than that of the local log"
+    CUT_FIRST = "the local log has to be cut before it may follow"
     EPOCH_MISMATCH = "the master's frames are not of the epochs that it listed"
     WRONG_PHASE = "the master answered a handshake where only frames may come"
     OFFSET_MISMATCH = "the master sent another offset than the end of the local log"
