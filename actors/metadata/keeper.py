@@ -30,6 +30,7 @@ from actors.env import Env
 from actors.events import metadata as events
 from actors.metadata.config_folder import ConfigFolder
 from actors.metadata.core import tables as core
+from actors.metadata.core.changes import begin
 from actors.metadata.core.kinds import Kind
 from actors.metadata.core.tables import Tables
 from actors.metadata.view import MetadataView
@@ -160,7 +161,7 @@ class MetadataKeeper(Actor[_Inbox]):
         lineage, own = f"{self.ctx.rng.getrandbits(63):x}", tables
         if self.is_master:
             own = core.promoted(tables, self.view.started_ms, self.store_time.begun_ms)
-            own = core.with_lineage(own, lineage)
+            own = core.with_lineage(begin(own, self.view.started_ms), lineage)
         self._publish(read, own)
         self._delete_queues(Tables())
         self._plan_write()

@@ -15,14 +15,17 @@ from actors.broker.registrar import RegistrationView
 from actors.config import ClusterConfig, loads
 from actors.env import Env
 from actors.metadata import keeper
-from actors.metadata.core.kinds import KINDS
+from actors.metadata.core.changes import OWN_TOPICS
+from actors.metadata.core.kinds import KINDS, TOPICS
 from actors.metadata.core.tables import Tables
 from actors.metadata.keeper import Change, Done
 from actors.metadata.view import BOOT_KEY, MetadataView
 from actors.remoting.requests import Answer, Processor, Processors, Request, plain
 from actors.remoting.server import SLOTS_KEPT, ServerSettings, anybody, rpc_server
 from actors.runtime import ChildSpec, Registry, SupervisorSpec, System, open_system
+from actors.sim.disk import SimDisk
 from actors.sim.world import World
+from actors.storage.files.whole_files import write_synced
 from actors.trees.classic import classic_trees
 from actors.trees.group_setup import GroupPaths, GroupSetup
 from actors.trees.node import node_tree
@@ -31,6 +34,7 @@ from wire.broker.dialect import encode_body
 from wire.broker.increments import WATCH_METADATA
 from wire.broker.java_json import JavaObject, encode
 from wire.broker.routes import KVTable
+from wire.broker.topics import DataVersion, TopicConfig, TopicTable
 
 BROKER_PORT = 10_921
 VIP_PORT = 10_919
@@ -134,7 +138,7 @@ class MetadataCluster:
         return self.views[name].tables
 
     def topics(self, name: str) -> set[str]:
-        return set(self.tables(name).topics.topic_config_table)
+        return topics_in(self.tables(name))
 
     def offsets(self, name: str) -> dict[str, dict[int, int]]:
         return self.tables(name).consumer_offsets.offset_table
@@ -151,6 +155,20 @@ class MetadataCluster:
         await until(
             lambda: not any(self.differing(self.master, name) for name in self.systems), within_s
         )
+
+
+def topics_in(tables: Tables) -> set[str]:
+    """Without those that a new master has of itself."""
+    return set(tables.topics.topic_config_table) - OWN_TOPICS.keys()
+
+
+def put_lone_topic(disk: SimDisk, node: str, name: str) -> None:
+    """The table of a master that was begun before masters had topics of their own."""
+    rows = {name: TopicConfig(topic_name=name)}
+    table = TopicTable(data_version=DataVersion(counter=1), topic_config_table=rows)
+    folder = FOLDER.format(node)
+    disk.mkdir(folder)
+    write_synced(disk, f"{folder}/{TOPICS.file}", TOPICS.encode_file(table))
 
 
 async def until(condition: Callable[[], bool], within_s: float = 15.0) -> None:

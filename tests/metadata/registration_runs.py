@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 import trio
-from metadata_kit import BROKER_PORT, NODES, MetadataCluster
+from metadata_kit import BROKER_PORT, NODES, MetadataCluster, put_lone_topic
 from name_server_kit import MORE, NAME_SERVERS, ask, start_name_server, start_name_servers
 
 from actors.broker.core.registration import CALL_S, PERIOD_S, RETRY_MAX_S
@@ -63,8 +63,9 @@ class Run:
 
     async def play(self) -> None:
         await start_name_servers(self.world)
+        put_lone_topic(self.world.node("n0").disk, "n0", "a")
+        self.perms["a"] = 6
         await self.nodes.start()
-        await self._change(a=6)  # a lone topic
         await self._whole("Found", 5.0)
         steps: list[Callable[[], Awaitable[None]]] = [
             self._restart_server, self._topic, self._perms, self._lose, self._stop,

@@ -41,6 +41,8 @@ INNER_NUM: Final = "INNER_NUM"
 # The field for its length is a signed short.
 PROPERTIES_BYTES_MAX: Final = 2**15 - 1
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 """messageDelayLevel's default; level n is the n-th."""
 _DELAY_UNITS_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

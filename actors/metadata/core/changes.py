@@ -11,14 +11,37 @@ commits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import msgspec
 
+from actors.metadata.core import kinds
 from actors.metadata.core.tables import Tables, with_deleted
 from wire.broker.metadata import ConsumerOffsets, SubscriptionGroupConfig
 from wire.broker.topics import DataVersion, TopicConfig, deleted_topics
+from wire.files.properties import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
+
+OWN_TOPICS: Final = {SCHEDULE_TOPIC: 18, HALF_TOPIC: 1, OP_TOPIC: 1}
+"""The topics in which a broker has delayed messages and those of transactions, with their queues,
+as upstream's has them whatever its delay levels are. Clients neither send to them nor read them."""
+
+
+def begin(tables: Tables, now_ms: int) -> Tables:
+    """Return the tables of a broker without a table of topics as it begins: with its own topics.
+
+    So a Java slave, which has its master's topics and no others, never has exactly one, with which
+    no name server takes it back (broker.md 2.2). Upstream's other topics are templates for topics
+    that producers create by sending (TBW102, cluster and broker), or belong to parts that are not
+    here (broker.md 3.1).
+    """
+    if tables.topics is not kinds.TOPICS.empty:
+        return tables
+    rows = {
+        name: TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count)
+        for name, count in OWN_TOPICS.items()
+    }
+    return _with_topics(tables, rows, now_ms)
 
 
 def put_topic(tables: Tables, config: TopicConfig, now_ms: int) -> Tables:

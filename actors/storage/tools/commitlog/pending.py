@@ -42,10 +42,8 @@ from actors.storage.tools.stores import GroupStore, log_bases, odd_files
 from wire.broker.metadata import ConsumerOffsets, DelayOffsets
 from wire.files.commit_log import Record, decode_record, queue_tags_code
 from wire.files.consume_queue import UNIT_BYTES, decode_units, is_filler
-from wire.files.properties import SCHEDULE_TOPIC, TAGS, UNIQ_KEY
+from wire.files.properties import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TAGS, UNIQ_KEY
 
-HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
-OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 CHECKING_GROUP: Final = "CID_RMQ_SYS_TRANS"
 """The consumer group whose offsets are the cursors of both topics."""
 DECIDED_TAG: Final = "d"
