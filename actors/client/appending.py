@@ -28,6 +28,7 @@ from actors.errors import OutcomeUnknown, TriologError
 from actors.group_status import group_status
 from actors.log import Appender, Log
 from actors.log_types import NewRecord
+from actors.readable import counted
 
 LINE_BYTES_MAX = 4 << 20
 """Upstream's largest message; a group may allow less."""
@@ -358,10 +359,6 @@ def _total_bytes(descriptor: int) -> int | None:
     return max(0, found.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
 
 
-def _lines(count: int) -> str:
-    return f"{count} line" if count == 1 else f"{count} lines"
-
-
 def _ranges(places: Iterable[tuple[int, int]]) -> Ranges:
     """Return the ranges of line numbers of ascending places; skipped empty lines end no range."""
     found: list[tuple[int, int]] = []
@@ -411,19 +408,22 @@ def summary_lines(summary: Summary) -> list[str]:
             where = "at unknown positions"
         if spans := ", ".join(_spans(summary.in_doubt_lines)):
             where = f"{where}: {spans} of the input"
-        lines.append(f"{_lines(summary.in_doubt)} may be stored, or not, {where}")
+        lines.append(f"{counted(summary.in_doubt, 'line')} may be stored, or not, {where}")
     refused = summary.lines - summary.acknowledged - summary.in_doubt
     if refused:
-        lines.append(f"not stored: {_lines(refused)}")
+        lines.append(f"not stored: {counted(refused, 'line')}")
     if summary.sent_again:
-        lines.append(f"{_lines(summary.sent_again)} in doubt went out again: stored once or twice")
+        lines.append(
+            f"{counted(summary.sent_again, 'line')} in doubt went out again: stored once or twice"
+        )
     if summary.empty:
-        are = "an empty line was" if summary.empty == 1 else f"{summary.empty} empty lines were"
+        are = counted(summary.empty, "empty line was", "empty lines were")
         lines.append(f"{are} passed over: {summary.group} takes no empty records")
     lines += filter(None, [_go_on(summary)])
     end = "" if summary.next is None else f", next position {summary.next}"
     lines.append(
-        f"{summary.acknowledged} of {_lines(summary.lines)} acknowledged in {summary.group}"
+        f"{summary.acknowledged:,} of {counted(summary.lines, 'line')} acknowledged in"
+        f" {summary.group}"
         f" by {summary.node}, {summary.seconds:.2f} s, {rate:.0f} lines/s{end}"
     )
     return lines

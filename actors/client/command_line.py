@@ -41,7 +41,7 @@ from actors.errors import ConfigError, TriologError, leaves
 from actors.group_status import group_status
 from actors.log import Log
 from actors.own_process import INTERRUPTED, as_typed, naming
-from actors.readable import readable_lines, readable_values
+from actors.readable import counted, readable_lines, readable_values
 from wire.api import frames
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
@@ -86,7 +86,8 @@ class Bar:
         total = progress.total_bytes
         self._progress.update(
             self._task,
-            description=f"{progress.acknowledged} of {progress.lines} lines acknowledged",
+            description=f"{progress.acknowledged:,} of {counted(progress.lines, 'line')}"
+            " acknowledged",
             total=total,
             completed=progress.read_bytes if total is None else min(progress.read_bytes, total),
         )

@@ -15,7 +15,7 @@ from actors.config.command_line import columns
 from actors.errors import NotMaster
 from actors.group_status import GroupStatus, Peer, Scrub, group_statuses
 from actors.log_types import Record
-from actors.readable import readable
+from actors.readable import counted, readable
 
 OF_AN_ENTRY = ("position", "next_position")
 """The fields of a DLedger entry, apart from its body."""
@@ -70,7 +70,7 @@ def bench_lines(figures: Iterable[Figures]) -> list[str]:
         if one.first_error is not None:
             end = "ended early" if one.ended_early else "went on"
             lines.append(
-                f"window {one.window}: {end}, {one.not_stored} appends not stored and"
+                f"window {one.window}: {end}, {counted(one.not_stored, 'append')} not stored and"
                 f" {one.outcome_unknown} with unknown outcome: {one.first_error}"
             )
     return lines
@@ -163,7 +163,11 @@ def _odd(own: GroupStatus) -> list[str]:
 def _scrub_text(scrub: Scrub) -> str:
     """Describe, for people, how much of its log a node has scrubbed."""
     unread = scrub.unread_bytes
-    what = f"{unread} bytes of its log not read since its start" if unread else "its log was read"
+    what = (
+        f"{counted(unread, 'byte')} of its log not read since its start"
+        if unread
+        else "its log was read"
+    )
     if scrub.whole_age_s is None:
         return f"{what}, no pass over all of it complete"
     return f"{what}, last whole pass {scrub.whole_age_s:.0f} s ago"

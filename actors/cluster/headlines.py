@@ -83,7 +83,7 @@ def _led(node: str, own: GroupStatus, said: Mapping[str, GroupStatus]) -> str:
     copies = len(own.peers) + 1 - len(lacks)
     if copies < own.copies:
         return f"{who}, appends wait: {copies} of {own.copies} copies that they need"
-    hold = f"{copies} of {len(own.peers) + 1} nodes can hold copies"
+    hold = f"{copies} of {counted(len(own.peers) + 1, 'node')} can hold copies"
     without = f", not {', '.join(lacks)}" if lacks else ""
     return f"{who} and takes appends, {hold}{without}"
 

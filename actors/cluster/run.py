@@ -30,7 +30,7 @@ from actors.config.kinds import kind_of
 from actors.config.model import DRAIN_STANDS_S
 from actors.group_status import FENCED, REFUSED
 from actors.own_process import as_typed
-from actors.readable import readable
+from actors.readable import counted, readable
 
 ANSWERS_EXTRA_S = 2.0
 """How much longer than an append may take to wait for the feed's last answers."""
@@ -456,7 +456,7 @@ class Run:
             missing = seen.sent_count - seen.acknowledged_count
             cut_off = not self.feed_resumes and self._reason not in BY_SIGNAL
             if missing:
-                what = f"{missing} of {seen.sent_count} records sent were not acknowledged"
+                what = f"{missing:,} of {counted(seen.sent_count, 'record')} sent not acknowledged"
                 lines.append(f"triolog: {feed.group}: {what}")
             elif cut_off and feed.waiting:
                 lines.append(f"triolog: {feed.group}: lines were read from the feed and not sent")

@@ -23,7 +23,7 @@ from actors.group_status import (
     WITHOUT_ROOM,
     GroupStatus,
 )
-from actors.readable import size
+from actors.readable import counted, size
 
 STAYS: Final = (DAMAGED, STANDS_STILL, MENDED)
 """The kinds of findings that stay true if the node does not answer any more."""
@@ -78,7 +78,7 @@ class MemberEnd:
             usual_s: the age that the heading gives for all members; a much higher age is added
                 here.
         """
-        behind = f", behind by {self.behind} {self.own.terms.unit}" if self.behind else ""
+        behind = f", behind by {self.own.terms.amount(self.behind)}" if self.behind else ""
         when = when_text(self.age_s, usual_s, gone=self.gone)
         return f"{self.node} {self.own.role}: {extent_text(self.own)}{behind}{when}"
 
@@ -187,15 +187,16 @@ class GroupSummary:
 
     def _run_text(self) -> str:
         if not self.fed:
-            return f"{self.restarts} restarts"
+            return counted(self.restarts, "restart")
         rate = self.acknowledged / self.seconds if self.seconds > 0 else 0.0
-        fed = f"{self.acknowledged} of {self.appended} records acknowledged"
+        fed = f"{self.acknowledged:,} of {counted(self.appended, 'record')} acknowledged"
         left = self.appended - self.acknowledged
-        open_end = f" ({left} were unanswered at the end, and may be stored)" if left else ""
+        open_end = f" ({left:,} unanswered at the end, and perhaps stored)" if left else ""
         again = " sent again" if self.outcome_unknown else ""
         return (
             f"{fed}{open_end}, {size(self.size_bytes)}, {rate:.0f} records/s"
-            f", {self.outcome_unknown} with unknown outcome{again}, {self.restarts} restarts"
+            f", {self.outcome_unknown:,} with unknown outcome{again},"
+            f" {counted(self.restarts, 'restart')}"
         )
 
 

@@ -30,7 +30,7 @@ from actors.config.command_line import folded
 from actors.config.kind import Terms
 from actors.group_status import DAMAGED, FOLLOWING, MENDED, STANDS_STILL, GroupStatus, Peer
 from actors.own_process import as_typed
-from actors.readable import size
+from actors.readable import counted, size
 
 TREE_COLUMN_CHARS = 24
 """If there are fewer columns per node, trees are below each other."""
@@ -94,7 +94,10 @@ def frame(
         console.print(Group(*parts))
     lines = captured.get().splitlines()
     if len(lines) > height:
-        lines = [*lines[: height - 1], f"... {len(lines) - height + 1} more lines"[:width]]
+        lines = [
+            *lines[: height - 1],
+            f"... {counted(len(lines) - height + 1, 'more line')}"[:width],
+        ]
     return "\n".join(lines)
 
 

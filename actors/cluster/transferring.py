@@ -23,7 +23,7 @@ from actors.cluster.links import LOST, Connect, NodeApi
 from actors.cluster.reaching import AGAIN_S, NoAnswer, first_of, first_within, open_members
 from actors.config import ClusterConfig
 from actors.errors import NotMaster, OutcomeUnknown
-from actors.readable import readable_values
+from actors.readable import counted, readable_values
 from wire.api import frames
 
 SETTLE_S: Final = 3.0
@@ -110,7 +110,8 @@ class _Members:
             return NoAnswer(f"{error}: see `status`, then type it again")
         count = len(self.config.groups[self.group].members)
         return NoAnswer(
-            f"{error}; a leader is elected once {count // 2 + 1} of the {count} members run and"
+            f"{error}; a leader is elected once {count // 2 + 1} of the"
+            f" {counted(count, 'member')} run and"
             " hear each other: see `status`, then type it again"
         )
 

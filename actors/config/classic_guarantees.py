@@ -8,6 +8,7 @@ from __future__ import annotations
 from actors.config.classic import ClassicGroup
 from actors.config.group import Durability
 from actors.config.kind import Guarantee
+from actors.readable import counted
 
 _COMPAT = (
     "as RocketMQ's: every report is believed, so what one slave alone has, or nobody, may have been"
@@ -218,8 +219,8 @@ def confirmed_by(group: ClassicGroup) -> str:
     if not needed:
         return (
             "is confirmed by nobody else, as every append is on all members; after"
-            f" `promote --force` by all {others} others"
+            f" `promote --force` by {'the other one' if others == 1 else f'all {others} others'}"
         )
-    asked = f"{needed} of {others} others, asked since it came"
+    asked = f"{needed} of {counted(others, 'other')}, asked since it came"
     forced = "" if needed == others else "; after `promote --force` by all"
     return f"is confirmed by the node that is read and {asked}{forced}"

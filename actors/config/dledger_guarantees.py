@@ -6,6 +6,7 @@ import attrs
 
 from actors.config.dledger import DLedgerGroup
 from actors.config.kind import Guarantee
+from actors.readable import counted
 
 _JUDGES = ("CommittedIsOnQuorum", "CommittedNeverLost", "AcknowledgedIsCommitted")
 _MEMORY_JUDGES = ("LogMatching", "AcknowledgedIsCommitted", "ReadsOnlyCommitted")
@@ -25,26 +26,26 @@ def ledger_guarantee(group: DLedgerGroup) -> Guarantee:
     count = len(group.members)
     compat = ', compat = "upstream"' if group.compat else ""
     store = ', store = "memory"' if group.store == "memory" else ""
-    members = "member" if count == 1 else "members"
+    members = counted(count, "member")
+    holders = f"{group.quorum} of {counted(count, 'member has', 'members have')}"
     if group.led_by_java:
         return Guarantee(
-            mode=f"dledger, {count} {members}, only Java nodes lead",
+            mode=f"dledger, {members}, only Java nodes lead",
             returns_when=f"its leader, a Java node, says so: {group.quorum} of {count} have it",
             holds_after=_AS_UPSTREAM,
             notes=_notes(group),
         )
     if group.controller is not None:
-        nodes = "controller" if count == 1 else "controllers"
         return Guarantee(
-            mode=f"{count} {nodes} of broker sets",
-            returns_when=f"{_returns_when(f'{group.quorum} of {count} members have', group)}; so it"
+            mode=f"{counted(count, 'controller')} of broker sets",
+            returns_when=f"{_returns_when(holders, group)}; so it"
             " is with each decision about a master, a sync state set or an id",
             holds_after=_holds_after(group, count - group.quorum),
             notes=_notes(group),
         )
     return Guarantee(
-        mode=f'dledger, {count} {members}, durability = "{group.durability}"{store}{compat}',
-        returns_when=_returns_when(f"{group.quorum} of {count} members have", group),
+        mode=f'dledger, {members}, durability = "{group.durability}"{store}{compat}',
+        returns_when=_returns_when(holders, group),
         holds_after=_holds_after(group, count - group.quorum),
         notes=_notes(group),
     )

@@ -8,13 +8,14 @@ from actors.config.dledger import DLedgerGroup
 from actors.config.dledger_guarantees import ledger_guarantee, ledger_rows
 from actors.config.dledger_rules import ledger_problems
 from actors.config.kind import ConfigKind, Terms
-from actors.readable import size
+from actors.readable import counted, size
 
 
 def _fresh_read(group: DLedgerGroup) -> str:
     members = len(group.members)
     return (
-        f"is confirmed by the leader and a majority, {members // 2 + 1} of {members} members,"
+        f"is confirmed by the leader and a majority, {members // 2 + 1} of"
+        f" {counted(members, 'member')},"
         " asked since it came"
     )
 

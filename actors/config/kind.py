@@ -9,6 +9,7 @@ import attrs
 
 from actors.config.group import Group
 from actors.config.problems import Problem
+from actors.readable import counted
 
 G = TypeVar("G", bound=Group)
 
@@ -57,6 +58,10 @@ class Terms:
         if self.unit == "entries":
             end = end - 1 if end else None
         return "-" if end is None else str(end)
+
+    def amount(self, count: int) -> str:
+        """`1 byte`, `900 entries`: of its log's unit."""
+        return counted(count, {"bytes": "byte", "entries": "entry"}[self.unit], self.unit)
 
     def by(self, epoch: int) -> str:
         """` by promotion 2`; "" before the first."""

@@ -62,6 +62,7 @@ from actors.events import client as events
 from actors.ha.core.role_effects import RoleState
 from actors.ha.role_messages import MemberReported
 from actors.ha.role_status import RoleStatus
+from actors.readable import counted
 from actors.runtime import Actor, ActorRef, Backoff, ChildSpec, ReplyTo
 from actors.storage.commitlog import pull_service
 from actors.trees.group_setup import GroupPaths
@@ -352,7 +353,7 @@ class MemberLink(Actor[_Inbox]):
         """
         given_up = sum(each.reply_to.answered for each in self._asked.values())
         if given_up >= GIVEN_UP_MAX:
-            self._end(f"{self._member} leaves {given_up} questions unanswered")
+            self._end(f"{self._member} leaves {counted(given_up, 'question')} unanswered")
         elif self._secret_now() != self._secret:
             self._end("the cluster's secret has changed here")
 
@@ -372,9 +373,11 @@ class MemberLink(Actor[_Inbox]):
             group = _group(ask.question)
             reads = sum(_group(each) == group for each in live if isinstance(each, frames.READS))
             if reads >= READS_PER_GROUP_MAX:
-                return Overloaded(f"{self._member} has {reads} questions of {group} to answer")
+                return Overloaded(
+                    f"{self._member} has {counted(reads, 'question')} of {group} to answer"
+                )
         if len(live) >= QUESTIONS_MAX:
-            return Overloaded(f"{self._member} has {len(live)} questions to answer")
+            return Overloaded(f"{self._member} has {counted(len(live), 'question')} to answer")
         return None
 
     async def _send(self, request: frames.Request) -> None:

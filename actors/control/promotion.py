@@ -31,6 +31,7 @@ from actors.control.member_session import LOST, lost_text
 from actors.errors import OutcomeUnknown, TriologError
 from actors.ha.core.promotion import PromotionPlan, PromotionRefusal, Wish, decide, handed_over
 from actors.log_types import Claim, GroupState
+from actors.readable import counted
 from wire.api import frames
 
 LOOK_S = 0.05
@@ -218,7 +219,8 @@ class Coordinator:
             old, chosen = states[plan.old], states[plan.chosen]
             why = (
                 f"{plan.chosen} has {self.wish.end_of(chosen)} of {old.written} bytes"
-                f" ({chosen.state}), {old.unanswered} records wait for their answer"
+                f" ({chosen.state}),"
+                f" {counted(old.unanswered, 'record waits', 'records wait')} for an answer"
             )
         raise RequestRefused(
             frames.ERROR_NOT_AVAILABLE,

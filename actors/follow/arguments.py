@@ -16,6 +16,7 @@ from actors.errors import ConfigError
 from actors.follow.folder import Shape
 from actors.ha.client_feeder import RATE_BYTES_PER_S_MIN
 from actors.metadata.slave_sync import VIP_BELOW
+from actors.readable import counted
 
 COPIES_MAX = 16
 """The most copies in one process. For more, run several processes."""
@@ -137,7 +138,8 @@ def _copies(masters: Sequence[str], folders: Sequence[str]) -> tuple[tuple[Addre
     """
     if len(masters) != len(folders):
         raise ConfigError(
-            f"--into: expected one for each of {len(masters)} masters, found {len(folders)}"
+            f"--into: expected one for each of {counted(len(masters), 'master')}, found"
+            f" {len(folders)}"
         )
     if len(masters) > COPIES_MAX:
         raise ConfigError(f"HOST:HA_PORT: expected at most {COPIES_MAX}, found {len(masters)}")
@@ -163,7 +165,7 @@ def _metadata(texts: Sequence[str], count: int) -> tuple[Address | None, ...]:
         return (None,) * count
     if len(texts) != count:
         raise ConfigError(
-            f"--metadata: expected one for each of {count} masters, found {len(texts)}"
+            f"--metadata: expected one for each of {counted(count, 'master')}, found {len(texts)}"
         )
     expected = "--metadata: expected a broker's host and its listenPort"
     return tuple(_address(text, expected, port_min=VIP_BELOW + 1) for text in texts)

@@ -46,6 +46,7 @@ from actors.node.ledger_repair import LedgerRepair, entry_range
 from actors.node.part import asked
 from actors.node.status import ledger_status
 from actors.node.transfer import transfer_leader
+from actors.readable import counted
 from actors.runtime import ActorError, Registry
 from actors.storage.commitlog.pull_service import Pulled, Read, WatchOffsets
 from actors.trees.ledger_setup import LedgerPaths
@@ -364,7 +365,11 @@ class LedgerPart(LedgerMember):
             return ""
         offsets = await self.wait_offsets(None)
         left = offsets.written - offsets.acknowledged
-        return f"a majority lacks {left} entries of {self.group.name}" if left > 0 else ""
+        return (
+            f"a majority lacks {counted(left, 'entry', 'entries')} of {self.group.name}"
+            if left > 0
+            else ""
+        )
 
     # ---- mending, and handing over ----
 

@@ -40,6 +40,7 @@ from actors.ha.core.slave_table import SHOWN_REFUSALS, SlaveStatus
 from actors.ha.core.states import OFFSET_REFUSALS, HAConnectionState
 from actors.log_types import GroupState, Offsets
 from actors.node.ledger_peers import ANSWERS, JOINS, SILENT, Known
+from actors.readable import counted
 from actors.runtime import TreeNode
 from actors.storage.files.room import NO_ROOM
 
@@ -159,7 +160,7 @@ def _classic_remarks(details: Mapping[str, Any]) -> Iterator[str]:
     if details["ack_policy"] != "copies":
         yield f"acknowledged by the policy of {details['ack_policy']}"
     if details["fresh_others"]:
-        of = f"{details['fresh_needed']} of {details['fresh_others']} others"
+        of = f"{details['fresh_needed']} of {counted(details['fresh_others'], 'other')}"
         yield f"fresh reads need {of}"
 
 
@@ -319,7 +320,7 @@ def without_majority(members_count: int, known: Known) -> str:
     answer = "answers" if answer_count == 1 else "answer"
     needed = f"{needed_count} {'is' if needed_count == 1 else 'are'} needed"
     whose = f", as {joining_count} of them {_JOIN[joining_count == 1]}" if joining_count else ""
-    return f"{answer_count} of {members_count - 1} others {answer}, {needed}{whose}"
+    return f"{answer_count} of {counted(members_count - 1, 'other')} {answer}, {needed}{whose}"
 
 
 def tree_json(node: TreeNode) -> dict[str, Any]:

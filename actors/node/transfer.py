@@ -19,6 +19,7 @@ from actors.errors import NotMaster, OutcomeUnknown
 from actors.node.ledger_member import LedgerMember
 from actors.node.ledger_peers import REFUSED
 from actors.node.part import STATUS_TIMEOUT_S, asked
+from actors.readable import counted
 from actors.runtime import ActorError, ReplyTo
 from wire.api import frames
 from wire.dledger.codes import ResponseCode, response_code
@@ -99,7 +100,10 @@ async def _hindrance(part: LedgerMember, role: RoleChanged, node: str, code: Res
     if peer is None or peer.lag is None:
         return f"{part.node} does not know yet what {node} holds of {name}{then}"
     if peer.lag >= lag_max:
-        return f"{node} is {peer.lag} entries of {name} behind, {lag_max} are too many{then}"
+        return (
+            f"{node} is {counted(peer.lag, 'entry', 'entries')} of {name} behind,"
+            f" {lag_max} are too many{then}"
+        )
     return _lacking_votes(part, node, signs)
 
 

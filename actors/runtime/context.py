@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, Unpack, o
 
 import trio
 
+from actors.readable import counted
 from actors.runtime.errors import ActorDown, ActorError
 from actors.runtime.mailbox import Mailbox, StopReason
 from actors.runtime.ref import ActorRef, LaterReply, ReplyTo
@@ -177,7 +178,7 @@ class ActorContext(Generic[M]):
         Raises: ActorError: more than `Actor.asks_max` questions are unanswered.
         """
         if len(self._asks) >= self._asks_max:
-            raise ActorError(f"{self.path} has {self._asks_max} unanswered questions")
+            raise ActorError(f"{self.path} has {counted(self._asks_max, 'unanswered question')}")
 
         def done(reply: LaterReply, outcome: Any) -> None:
             self._asks.pop(reply, None)

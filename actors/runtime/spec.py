@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from actors.readable import counted
 from actors.runtime.actor import Actor
 from actors.runtime.errors import SpecError
 
@@ -226,9 +227,9 @@ def _lines(spec: SupervisorSpec | DynamicSpec, indent: str) -> list[str]:
 
 
 def _describe(spec: SupervisorSpec | DynamicSpec) -> str:
-    bounds = f"{spec.intensity} restarts in {spec.period_s:g} s"
+    bounds = f"{counted(spec.intensity, 'restart')} in {spec.period_s:g} s"
     if isinstance(spec, DynamicSpec):
-        return f"[dynamic, at most {spec.children_max} children, {bounds}]"
+        return f"[dynamic, at most {counted(spec.children_max, 'child', 'children')}, {bounds}]"
     auto = "" if spec.auto_shutdown is AutoShutdown.NEVER else f", {spec.auto_shutdown.value}"
     return f"[{spec.strategy.value}, {bounds}{auto}]"
 

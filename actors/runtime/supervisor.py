@@ -25,6 +25,7 @@ from typing import Any
 import trio
 
 from actors.events import runtime as events
+from actors.readable import counted
 from actors.runtime.child import Child, Exit, Launch, RestartWindow
 from actors.runtime.errors import (
     ActorDown,
@@ -294,8 +295,8 @@ class Supervisor(Incarnations):
             )
         )
         raise RestartIntensityExceeded(
-            f"{self.path}: {child.path} ended once more after {spec.intensity} restarts in"
-            f" {spec.period_s:g} s"
+            f"{self.path}: {child.path} ended once more after"
+            f" {counted(spec.intensity, 'restart')} in {spec.period_s:g} s"
         ) from error
 
     async def _start_due(self, now_s: float) -> None:

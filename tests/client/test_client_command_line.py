@@ -97,7 +97,7 @@ async def test_append_and_read_back(tmp_path: Path) -> None:
     async with served_at(tmp_path, node) as at:
         code, out, error = await at.run(at.file, "append", stdin=lines + b"without newline")
         assert (code, error) == (0, "")
-        assert out.startswith(b"5001 of 5001 lines acknowledged in orders by n0, ")
+        assert out.startswith(b"5,001 of 5,001 lines acknowledged in orders by n0, ")
         assert out.endswith(b" lines/s, next position 500100\n")
         code, out, _ = await at.run(at.file, "read")
         assert (code, out) == (0, lines + b"without newline\n")
@@ -378,7 +378,7 @@ async def test_a_progress_bar_on_a_terminal_only(tmp_path: Path) -> None:
         os.close(ours)
         os.close(theirs)
     assert b"lines acknowledged" in shown
-    assert b"1000 of 1000 lines" in done.stdout
+    assert b"1,000 of 1,000 lines" in done.stdout
 
 
 @attrs.define(eq=False)
@@ -396,7 +396,7 @@ async def test_empty_lines_are_passed_over_where_a_group_takes_none(tmp_path: Pa
     async with served_at(tmp_path, node) as at:
         code, out, error = await at.run(at.file, "append", stdin=b"a\n\nb\n")
         assert code == 0
-        assert error == "triolog: an empty line was passed over: orders takes no empty records\n"
+        assert error == "triolog: 1 empty line was passed over: orders takes no empty records\n"
         assert out.startswith(b"2 of 2 lines acknowledged in orders by n0, ")
         code, out, error = await at.run(at.file, "append", "--json", stdin=b"\n\n")
         found = json.loads(out)

@@ -79,7 +79,7 @@ async def test_lines_sent_and_not_acknowledged_are_a_failure(
     run = make(world, feeding=fed, for_s=1.0, ends_with_feed=True, feed_resumes=resumes)
     summary = await run.run(world.open)
     assert summary.reason == "stopped by --for 1s"
-    assert summary.failures == ("triolog: orders: 2 of 2 records sent were not acknowledged",)
+    assert summary.failures == ("triolog: orders: 2 of 2 records sent not acknowledged",)
 
 
 async def test_lines_of_the_example_are_no_failure(

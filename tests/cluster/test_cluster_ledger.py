@@ -321,7 +321,7 @@ def test_the_summary_for_people() -> None:
     found = group_summary(members(), "ledger", KINDS["dledger"].terms, ("n0", "n1", "n3"), 2.0)
     summary = Summary(cluster="demo", reason="interrupted", seconds=1.0, groups=(found,))
     assert as_text(summary).split("\n")[1:] == [
-        "  ledger: 5000 of 5100 records acknowledged (100 were unanswered at the end, and may be"
+        "  ledger: 5,000 of 5,100 records acknowledged (100 unanswered at the end, and perhaps"
         " stored), 244.1 KiB, 2500 records/s"
         ", 0 with unknown outcome, 0 restarts",
         "    n0 leads in term 3",

@@ -97,12 +97,12 @@ def test_for_machines() -> None:
 def test_for_people() -> None:
     assert as_text(summary()).split("\n") == [
         "demo: interrupted after 12.3 s",
-        "  orders: 5000 of 5100 records acknowledged (100 were unanswered at the end, and may be"
+        "  orders: 5,000 of 5,100 records acknowledged (100 unanswered at the end, and perhaps"
         " stored), 244.1 KiB, 2500 records/s, 7 with unknown outcome sent again, 8 restarts",
         "    n0 leads",
         "    n0 master: 0 to 70000000 bytes, synced to 70000000, acknowledged to 69999000",
         "    n1 slave: 0 to 69999999 bytes, synced to 60000000, acknowledged to 69999000"
-        ", behind by 1 bytes",
+        ", behind by 1 byte",
         "    n2: did not answer",
     ]
     assert [one.node for one in group().behind] == ["n1"]
@@ -277,7 +277,7 @@ def test_as_of_when_it_is_known() -> None:
     ]
     lines = as_text(summary(groups=(found,))).splitlines()
     assert "    n0 leads, as of 0.2 s before the end" in lines
-    assert [line.rpartition(" bytes")[2] for line in lines if line.startswith("    n1 ")] == [
+    assert [line.rpartition(" byte")[2] for line in lines if line.startswith("    n1 ")] == [
         " when last heard, as of 12.0 s before the end"
     ]
     ends = json.loads(as_json(summary(groups=(found,))))["groups"]["orders"]["offsets"]

@@ -38,7 +38,7 @@ durability = "{durability}"
     [
         ("", 1, "is confirmed by nobody else: no other member can be asked"),
         ("n1", 2, "is confirmed by nobody else, as every append is on all members; after"),
-        ("n1", 1, "is confirmed by the node that is read and 1 of 1 others"),
+        ("n1", 1, "is confirmed by the node that is read and 1 of 1 other"),
         (
             "n1 n2",
             1,
@@ -62,7 +62,7 @@ def test_who_confirms_a_fresh_read(slaves: str, copies: int, words: str) -> None
 def test_no_java_broker_confirms_one() -> None:
     slaves = '"n1", { node = "n2", kind = "java" }'
     found = words_of(master='"n0"', slaves=slaves, copies=2, durability="written")
-    assert found.startswith("is confirmed by the node that is read and 1 of 1 others")
+    assert found.startswith("is confirmed by the node that is read and 1 of 1 other")
     master = '{ node = "n0", kind = "java" }'
     found = words_of(master=master, slaves='"n1"', copies=1, durability="written")
     assert found == "is refused: n0 is a Java broker and cannot be asked"

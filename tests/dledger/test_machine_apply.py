@@ -141,7 +141,7 @@ async def test_a_machine_must_answer_every_entry(autojump_clock: Any) -> None:
         with pytest.raises(OutcomeUnknown):
             await group.append(leader, b"x")
         text = await failed(group, leader)
-        what = "the state machine's apply() of entry 1 gave 0 results for 1 entries"
+        what = "the state machine's apply() of entry 1 gave 0 results for 1 entry"
         assert text == f"group ledger: {what}"
 
 

@@ -211,7 +211,7 @@ def test_a_file_lost_between_planning_and_reading(log: LogWriter, damage: str) -
     else:
         path.write_bytes(path.read_bytes()[: inside[2] + 5 - SEGMENT])
         rest = 2 * SEGMENT - inside[2]
-        wanted = (inside[2], rest, f"the file ends {rest} bytes too early")
+        wanted = (inside[2], rest, f"the file ends {rest:,} bytes too early")
     rows = [row for batch in batches(COMMIT_LOG, options, parts) for row in batch.to_pylist()]
     assert damage_in(rows) == [wanted]
     lost = inside if damage == "gone" else inside[2:]

@@ -179,10 +179,10 @@ def test_what_was_lost_is_found(spark: SparkSession, tmp_path: Path) -> None:
     assert (verdict.verdict, verdict.findings, len(found)) == ("violated", 5, 5)
     assert found["orders", 10]["what"] == "something else is there"
     assert found["orders", 10]["nodes"] == list(NODES)
-    assert found["orders", 25]["what"] == "on 1 nodes, acknowledged on 2"
+    assert found["orders", 25]["what"] == "found on 1, acknowledged on 2"
     assert (found["ledger", 5]["first"], found["ledger", 5]["nodes"]) == (5, ["n1"])
     texts = " ".join(str(found[group, None]["what"]) for group in ("gone", "orders"))
-    assert "1 receipts, and no node has a log of the group here" in texts
+    assert "1 receipt, and no node has a log of the group here" in texts
     assert f"{file}: line 8 is no row of a record: ?" in texts
 
 
@@ -205,7 +205,7 @@ def test_what_there_is_too_little_for(spark: SparkSession, tmp_path: Path) -> No
     assert (verdict.verdict, verdict.checked.rows) == ("held", 5)
     assert verdict.note == (
         "ledger: n1 has no log here; "
-        "ledger: 1 receipts without a CRC: only positions are compared; "
+        "ledger: 1 receipt without a CRC: only positions are compared; "
         "memory: its entries are in memory only"
     )
     feed(tmp_path, "orders", [(0, told(0, 0, 1), [b"a"])])

@@ -140,7 +140,7 @@ def test_the_last_of_64_nodes_is_told_from_the_others(spark: SparkSession) -> No
     every = [attrs.evolve(logs[0], node=node, last=0) for node in nodes[:-1]]
     stood = standing(there, batches, nodes, [*every, logs[1]], sure, {})
     (row,) = lost(stood, nodes, 0).collect()
-    assert (row["what"], row["nodes"]) == ("on 1 nodes, acknowledged on 2", ["n63"])
+    assert (row["what"], row["nodes"]) == ("found on 1, acknowledged on 2", ["n63"])
 
 
 def by_group(witnesses: Any) -> dict[str, list[tuple[Any, str, list[str]]]]:

@@ -92,7 +92,7 @@ def test_names_can_be_given_and_must_differ(data_dir: Path) -> None:
     assert names_at(*two, names=("a", "b")) == ["a", "b"]
     with pytest.raises(SourceError, match="two logs are called 'n0': name all with option node"):
         names_at(*two)
-    with pytest.raises(SourceError, match="1 names in option node for 2 logs"):
+    with pytest.raises(SourceError, match="1 name in option node for 2 logs"):
         names_at(*two, names=("a",))
 
 

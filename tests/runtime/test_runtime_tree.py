@@ -53,7 +53,7 @@ def test_a_specification_is_printed_before_it_runs():
             "└─ ha_client permanent back-off 0.5-5 s",
         ]
     )
-    assert render_spec(DynamicSpec(), "d").startswith("/d [dynamic, at most 1024 children")
+    assert render_spec(DynamicSpec(), "d").startswith("/d [dynamic, at most 1,024 children")
 
 
 async def test_a_running_tree_is_printed_with_states_restarts_and_mailboxes(autojump_clock):

@@ -81,7 +81,7 @@ async def test_who_leads_says_that_a_majority_lacks_something(cluster: SimCluste
         await trio.sleep(DRAIN_S / 4)
         nursery.start_soon(node.drain)
         await trio.sleep(DRAIN_S / 4)
-        assert node.drains_for == f"a majority lacks 1 entries of {LEDGER}"
+        assert node.drains_for == f"a majority lacks 1 entry of {LEDGER}"
 
 
 async def test_who_takes_nothing_is_not_waited_for_long(cluster: SimCluster) -> None:

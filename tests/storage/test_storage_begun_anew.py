@@ -189,12 +189,12 @@ async def test_a_queue_that_is_not_there_is_no_damage(autojump_clock: Any) -> No
     found = checked(disk)
     assert found.is_good, found.findings
     (line,) = found.findings.notes
-    assert line.startswith("consumequeue: 2 queues of 50 records are not there, ")
+    assert line.startswith("consumequeue: 2 queues of 50 records not there, ")
     async with running(disk) as kit:
         await kit.dispatched((await kit.range()).written_bytes)
         assert (await kit.units("u", 1)).next_offset == 25
         (reported,) = kit.of(events.DerivedAnew)
-        assert reported.reason == "1 of 6 queues are not there, and come back with their records"
+        assert reported.reason == "1 of 6 queues not there: they come back with their records"
     found = checked(disk)
     assert found.is_good, found.findings
     assert found.findings.notes == []

@@ -32,7 +32,7 @@ from wire.files.commit_log import Checkpoint, scan_heads
 from wire.files.index_file import key_hash, tag_key
 
 GONE = (
-    "consumequeue: {} queues of {} records are not there, consumequeue/{} first: their topics were"
+    "consumequeue: {} of {} records not there, consumequeue/{} first: their topics were"
     " deleted, or they are light message queues that nobody has built, or units are kept elsewhere"
     " (RocksDB, batches); a node makes them again when it derives everything anew"
 )
@@ -48,13 +48,13 @@ def group_of(**changes: Any) -> ClassicGroup:
 @pytest.mark.parametrize(
     ("name", "records", "notes"),
     [
-        ("5.5.0/states", 34, [GONE.format(2, 8, "Batch/0")]),
-        ("5.4.0/states", 34, [GONE.format(2, 8, "Batch/0")]),
+        ("5.5.0/states", 34, [GONE.format("2 queues", 8, "Batch/0")]),
+        ("5.4.0/states", 34, [GONE.format("2 queues", 8, "Batch/0")]),
         (
             "5.5.0/extended",
             28,
             [
-                GONE.format(1, 5, "Gone/0"),
+                GONE.format("1 queue", 5, "Gone/0"),
                 "consumequeue: 16 units lead to `consumequeue_ext` for their tags,"
                 " consumequeue/Again/0, unit 0 first: only a broker looks there",
             ],
@@ -64,7 +64,7 @@ def group_of(**changes: Any) -> ClassicGroup:
             "5.5.0/rocksdb",
             28,
             [
-                GONE.format(4, 28, "Again/0"),
+                GONE.format("4 queues", 28, "Again/0"),
                 "checkpoint: empty or unreadable: an unclean start reads the whole log",
             ],
         ),

@@ -382,7 +382,7 @@ async def test_findings_are_bounded(autojump_clock: Any) -> None:
     assert len(found.findings.damage) == FINDINGS_MAX
     assert found.findings.damage_count == 120
     assert found.findings.mend_count == 1
-    assert "400 units of 6 queues" in found.findings.mends[0]
+    assert "400 units do not fit the records, of 6 queues" in found.findings.mends[0]
 
 
 async def test_an_empty_store_and_a_node_without_groups(autojump_clock: Any) -> None:

@@ -32,25 +32,25 @@ def flip_index(disk: SimDisk, at: int) -> None:
 UNITS: dict[str, tuple[Callable[[SimDisk], None], str]] = {
     "missing unit": (
         lambda disk: write_at(disk, QUEUE, 40, bytes(20)),
-        "units of 1 queues do not fit their records; the first is consumequeue/t/0: unit 2: miss",
+        "fit the records, of 1 queue; the first is consumequeue/t/0: unit 2: miss",
     ),
     "wrong unit": (
         lambda disk: write_at(disk, QUEUE, 47, bytes([read_all(disk, QUEUE)[47] ^ 1])),
-        "units of 1 queues do not fit their records; the first is consumequeue/t/0: unit 2: exp",
+        "fit the records, of 1 queue; the first is consumequeue/t/0: unit 2: exp",
     ),
     "page": (
         lambda disk: write_at(disk, QUEUE, 0, bytes(400)),
-        "0 units of 1 queues do not fit their records; the first is consumequeue/t/0: unit 0: miss",
+        "0 units do not fit the records, of 1 queue; the first is consumequeue/t/0: unit 0: miss",
     ),
     "index entry of another record": (
         lambda disk: flip_index(disk, unit_position(3, 50) + 11),
-        "index: 1 entries do not fit their records; the first is ",
+        "index: 1 entry does not fit its record; the first is ",
     ),
     "index chain": (
         lambda disk: flip_index(disk, unit_position(190, 50) + 19),
         "unit 190: the chain of its slot is cut",
     ),
-    "index slot": (lambda disk: flip_index(disk, 43), "index: 1 links between entries are wrong"),
+    "index slot": (lambda disk: flip_index(disk, 43), "index: 1 link is wrong between entries"),
     "index header": (lambda disk: flip_index(disk, 31), "header: the end is"),
     "index header in a page of zeros": (
         lambda disk: write_at(disk, index_path(disk), 0, bytes(unit_position(4, 50))),
@@ -110,7 +110,7 @@ async def test_an_entry_of_another_key_is_put_right_in_its_place(autojump_clock:
     flip_index(disk, unit_position(3, 50) + 3)
     findings = checked(disk).findings
     assert findings.damage == []
-    assert any("1 entries do not fit their records" in line for line in findings.mends)
+    assert any("1 entry does not fit its record" in line for line in findings.mends)
 
 
 def units_of(disk: SimDisk) -> list[IndexUnit]:
@@ -142,7 +142,7 @@ async def test_an_entry_that_says_another_record_with_its_key_is_put_right(
     write_at(disk, index_path(disk), unit_position(other + 1, 50), data)
     findings = checked(disk).findings
     assert findings.damage == []
-    assert any("do not fit their records" in line for line in findings.mends)
+    assert any("not fit" in line for line in findings.mends)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -158,7 +158,8 @@ async def test_junk_entries_do_not_keep_others_from_being_compared(
         write_at(disk, index_path(disk), unit_position(at + 1, 50), data)
     findings = checked(disk).findings
     assert (findings.damage, findings.notes) == ([], [])
-    assert f"{count} entries do not fit their records" in findings.mends[0]
+    entries = "1 entry does not fit its record" if count == 1 else f"{count} entries do not fit"
+    assert entries in findings.mends[0]
 
 
 @pytest.mark.parametrize("half", [0, 8])
@@ -174,4 +175,4 @@ async def test_entries_that_are_zero_where_the_log_begins_are_put_right(
     write_at(disk, index_path(disk), at, bytes(200))
     findings = checked(disk).findings
     assert findings.damage == []
-    assert any("do not fit their records" in line for line in findings.mends)
+    assert any("not fit" in line for line in findings.mends)

@@ -46,6 +46,7 @@ from actors.dledger.core.push_effects import (
 from actors.dledger.core.push_window import PushWindow, UnderWay
 from actors.dledger.core.settings import STRICT, CompatSettings, PushSettings
 from actors.events import dledger as events
+from actors.readable import counted
 from wire.dledger.codes import PushType, ResponseCode
 
 
@@ -427,7 +428,7 @@ class Dispatch:
         """Send the oldest unacknowledged push again: it, or its answer, was lost."""
         self._resends += 1
         if self._resends > self.settings.resends_max and not self.compat.pushes_stick:
-            self._to_compare(f"{self.settings.resends_max} resends without an answer")
+            self._to_compare(f"{counted(self.settings.resends_max, 'resend')} without an answer")
             return
         head = self._window.again(now_s)
         self._send(now_s, PushType.APPEND, head.first, head.last)

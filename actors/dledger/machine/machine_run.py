@@ -14,6 +14,7 @@ import attrs
 from actors.dledger.session_messages import Leading, SessionChange
 from actors.env.protocols import Disk
 from actors.errors import MachineFailed, StorageError
+from actors.readable import counted
 from actors.state_machine import LogEntry, StateMachine
 from actors.storage.ledger.entry_window import AHEAD_BYTES, EntryWindow
 from actors.storage.ledger.ledger import IndexGone
@@ -128,7 +129,10 @@ class MachineRun:
         except Exception as error:
             raise machine_failed(f"apply() of {given.which}", error) from error
         if len(found) != len(given):
-            what = f"gave {len(found)} results for {len(given)} entries"
+            what = (
+                f"gave {counted(len(found), 'result')} for"
+                f" {counted(len(given), 'entry', 'entries')}"
+            )
             raise MachineFailed(f"the state machine's apply() of {given.which} {what}")
         return found
 

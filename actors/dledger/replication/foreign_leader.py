@@ -19,6 +19,7 @@ from actors.dledger.replication.push_bodies import push_response
 from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.dledger.rpc.rpc_messages import Sender
 from actors.events.dledger import PeerNotUnderstood
+from actors.readable import counted
 from wire.dledger.codes import ResponseCode
 from wire.dledger.rpc import PushEntryRequest, Response
 
@@ -65,7 +66,10 @@ class ForeignLeader:
             self.refusal, me = what, self._sender.self_id
             self._log.say(leader, f"{me} cannot read what it is sent: {what}")
             push = "none" if request.type is None else request.type.name
-            said = f"type {push}, {len(request.entries)} entries, pre-log {request.pre_log_index}"
+            said = (
+                f"type {push}, {counted(len(request.entries), 'entry', 'entries')},"
+                f" pre-log {request.pre_log_index}"
+            )
             emit(PeerNotUnderstood(peer=leader, reason=what, said=said))
         return ill_formed(request, leader)
 

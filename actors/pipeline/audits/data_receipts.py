@@ -45,6 +45,7 @@ from actors.pipeline.audits.data_replicas import (
 from actors.pipeline.audits.data_scan import LogScans
 from actors.pipeline.audits.data_stores import GroupStores, in_memory
 from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedLog, Severity, Witness
+from actors.readable import counted
 
 _BATCHES: Final = (
     "batch bigint, line bigint, count bigint, first bigint, last bigint, copies bigint, "
@@ -163,7 +164,7 @@ def lost(stood: DataFrame, nodes: Sequence[str], missing: int) -> DataFrame:
     what = fn.when(other != 0, "something else is there").when(
         few,
         fn.concat(
-            fn.lit("on "), fn.bit_count("holders"), fn.lit(" nodes, acknowledged on "), "copies"
+            fn.lit("found on "), fn.bit_count("holders"), fn.lit(", acknowledged on "), "copies"
         ),
     )
     shown = fn.when(other != 0, other).otherwise(fn.col("holders"))
@@ -222,7 +223,7 @@ class AcknowledgedReadable:
 
 
 def _no_log(record: Record) -> Judged:
-    what = f"{len(record.receipts)} receipts, and no node has a log of the group here"
+    what = f"{counted(len(record.receipts), 'receipt')}, and no node has a log of the group here"
     return _found([{"group": record.group, "what": what}])
 
 
@@ -268,7 +269,10 @@ def _judge_group(
         return unreadable(group, error, notes)
     if sums["expired"]:
         also = ", or not copied again" if excuses.behind else ""
-        notes.append(f"{group.name}: {sums['expired']} receipts are older than all logs{also}")
+        notes.append(
+            f"{group.name}: {counted(sums['expired'], 'receipt is', 'receipts are')} older"
+            f" than all logs{also}"
+        )
     return Judged(
         findings=findings,
         witnesses=tuple({"group": group.name, **each} for each in witnesses),
@@ -280,7 +284,10 @@ def _judge_group(
 def _given_up(gone: DataFrame, group: GroupStores) -> list[str]:
     """Describe, for people, how many receipts a forced promotion may have given up."""
     count = gone.where("excused = 1").count()
-    what = f"{group.name}: a promotion that was forced, or may have been, gave up {count} receipts"
+    what = (
+        f"{group.name}: a promotion that was forced, or may have been, gave up"
+        f" {counted(count, 'receipt')}"
+    )
     return [what] if count else []
 
 
@@ -302,10 +309,14 @@ def _notes(group: GroupStores, record: Record) -> list[str]:
     unproved = sum(each.crc is None for each in record.receipts)
     if unproved:
         notes.append(
-            f"{group.name}: {unproved} receipts without a CRC: only positions are compared"
+            f"{group.name}: {counted(unproved, 'receipt')} without a CRC: only positions are"
+            " compared"
         )
     if record.out_of_order:
-        notes.append(f"{group.name}: {record.out_of_order} receipts lie before earlier lines")
+        notes.append(
+            f"{group.name}: {counted(record.out_of_order, 'receipt lies', 'receipts lie')}"
+            " before earlier lines"
+        )
     return notes
 
 

@@ -41,6 +41,7 @@ from actors.pipeline.report.time_axis import Stretch, TimeAxis, joined, time_axi
 from actors.pipeline.report.unknown import masked, missing_logs, unknown_times
 from actors.pipeline.side_by_side import both, side_by_side
 from actors.pipeline.verdicts import Verdicts
+from actors.readable import counted
 
 Tell = Callable[[str], None]
 _US_PER_HOUR = 3_600_000_000
@@ -170,11 +171,12 @@ def _with_curves(
     hidden = []
     if busy.more:
         hidden.append(
-            f"{busy.more:,} more groups, the quietest, have no pictures and numbers here."
+            f"{counted(busy.more, 'more group has', 'more groups have')} no pictures and numbers"
+            " here: the quietest."
         )
     if busy.spans > len(spans):
         left_out = busy.spans - len(spans)
-        hidden.append(f"The timeline lacks the {left_out:,} shortest intervals of roles.")
+        hidden.append(f"The timeline lacks {counted(left_out, 'interval')} of roles: the shortest.")
     of_these = {
         name: gold[name].where(fn.col("group").isin(*groups))
         for name in ("lag", "throughput", "latency")
@@ -192,7 +194,8 @@ def _with_curves(
     )
     unknown = {} if boots is None else unknown_times(spans, boots)
     hidden += [
-        f"The lag of {count} more followers of {group} is missing." for group, count in without
+        f"The lag of {counted(count, 'more follower')} of {group} is missing."
+        for group, count in without
     ]
     tell("report: latency")
     waits, waits_by_time = both(

@@ -87,7 +87,8 @@ def timeline(facts: Facts) -> Picture | None:
         f"{processes.gave_up:,} gave up; "
         + (
             "; ".join(
-                f"{group}: {facts.led.get(group, 0):,} times a new one led" for group in groups
+                f"{group}: {counted(facts.led.get(group, 0), 'time')} a new one led"
+                for group in groups
             )
         )
     )

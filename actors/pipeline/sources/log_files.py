@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from actors.pipeline.errors import SourceError
+from actors.readable import counted
 from wire.files.commit_log import segment_offset
 
 LOST_AND_FOUND: Final = "lost+found"
@@ -91,7 +92,10 @@ def logs_at(paths: Sequence[str], inner: str, names: Sequence[str] = ()) -> list
     folders = [folder for path in paths for folder in _folders(path, inner)]
     if names and len(names) != len(folders):
         found = ", ".join(folders)
-        raise SourceError(f"{len(names)} names in option node for {len(folders)} logs: {found}")
+        raise SourceError(
+            f"{counted(len(names), 'name')} in option node for"
+            f" {counted(len(folders), 'log')}: {found}"
+        )
     named = names or [_name(folder, inner) for folder in folders]
     for name in named:
         if named.count(name) > 1:

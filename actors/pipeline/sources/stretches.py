@@ -15,6 +15,7 @@ import attrs
 from actors.pipeline.sources.entry_chunk import Behind
 from actors.pipeline.sources.formats import Chunk, Format
 from actors.pipeline.sources.log_files import Log, LogFolder, Segment
+from actors.readable import counted
 from wire.files.scanned import Scanned, Stop
 
 CHUNK_BYTES: Final = 4 << 20
@@ -131,7 +132,7 @@ class _Stretches:
             scanned = chunk.scanned
             at += scanned.end
             if len(data) < asked and scanned.stop in (Stop.END, Stop.INCOMPLETE):
-                reason = f"the file ends {end - at} bytes too early"
+                reason = f"the file ends {counted(end - at, 'byte')} too early"
                 yield Tail(at, reason) if self.is_tail else self._finding(at, end, reason)
                 return
             if scanned.stop is Stop.END:
@@ -199,7 +200,9 @@ class _Stretches:
                 rest = self.span.segment.end - at
                 return f"a BLANK of {scanned.blank_bytes} bytes, {rest} before the file's end"
             case Stop.INCOMPLETE:
-                return f"the file ends {scanned.missing_bytes} bytes before a record does"
+                return (
+                    f"the file ends {counted(scanned.missing_bytes, 'byte')} before a record does"
+                )
             case _:
                 return scanned.reason
 

@@ -16,6 +16,7 @@ from actors.config import ClassicGroup
 from actors.env import Env
 from actors.env.path_kinds import is_folder
 from actors.errors import NO_ROOM_CODES
+from actors.readable import counted
 from actors.storage.derived import queue_ends
 from actors.storage.derived.consume_queue import ConsumeQueues
 from actors.storage.derived.dispatch_state import (
@@ -184,7 +185,9 @@ class DerivedFiles:
         if state is None or len(found) < state.queue_count:
             if state is not None:
                 lost = state.queue_count - len(found)
-                self.anew = f"{lost} of {state.queue_count} queues are not there, and come back"
+                self.anew = (
+                    f"{lost:,} of {counted(state.queue_count, 'queue')} not there: they come back"
+                )
                 self.anew += " with their records"
             elif found:
                 self.anew = "nothing says how far they reach"

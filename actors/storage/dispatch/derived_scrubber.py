@@ -23,6 +23,7 @@ import attrs
 
 from actors.config import ClassicGroup
 from actors.env import Env
+from actors.readable import counted
 from actors.runtime import Actor, ActorRef, ReplyTo, StopReason
 from actors.storage.derived.derived_mends import MENDS_MAX, EntryMend, Mend, UnitMend
 from actors.storage.derived.dispatch_state import read_begun_anew
@@ -415,6 +416,6 @@ def mended_text(mended: MendedSoFar) -> str:
     if not mended.count:
         return ""
     return (
-        f"{mended.count} damaged units of consume queues and index were mended from the log,"
+        f"{counted(mended.count, 'damaged unit')} of consume queues and index mended from the log,"
         f" of {mended.file} last"
     )

@@ -27,6 +27,7 @@ from actors.config.model import EventsConfig
 from actors.env.protocols import Disk, Syncer
 from actors.events.node import EventFileRepaired, EventFilesExpired, EventWriteFailed
 from actors.events.sink import WAKE_COUNT, EventSink, SinkFull
+from actors.readable import counted
 from actors.runtime import Actor, ChildSpec, MailboxSpec, Restart, StopReason
 from actors.storage.files.room import NoRoom, needing_room, why_failed
 from actors.storage.node import event_files
@@ -170,7 +171,10 @@ class EventLog(Actor[_Inbox]):
     def _await_events(self) -> None:
         """Arm what wakes the actor next: a first event, then time or number."""
         if self._sink.overflowed and self._config.policy == "stop":
-            raise SinkFull(f"{self._config.pending_max_count} events wait to be written")
+            raise SinkFull(
+                f"{counted(self._config.pending_max_count, 'event waits', 'events wait')} to"
+                " be written"
+            )
         if self._failures:
             self._sink.on_pending(None)
         elif self._sink.pending:

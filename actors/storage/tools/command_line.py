@@ -176,7 +176,7 @@ async def _dump(env: Env, command: arguments.Dump) -> int:
         work = tools.dump(env.disk, store, wanted, output.append, limit)
         done = await drive(work, output)
     if done.expired:
-        complain(f"triolog: {done.expired} files expired before they were read")
+        complain(f"triolog: {counted(done.expired, 'file')} expired unread")
     for problem in done.problems:
         complain(f"triolog: {problem}")
     return EXIT_FAILED if done.problems else EXIT_OK
@@ -514,11 +514,14 @@ def plan_lines(plan: TruncationPlan, root: str) -> list[str]:
         lines.append(f"{plan.group}: ends the truncation to {plan.unfinished} that was interrupted")
     if plan.cut_bytes:
         lines.append(
-            f"{plan.group}: the log will end at {plan.offset}: {plan.cut_bytes} bytes with "
-            f"{plan.records} records are cut and kept in {root}/truncated/"
+            f"{plan.group}: the log will end at {plan.offset}:"
+            f" {counted(plan.cut_bytes, 'byte')} with {counted(plan.records, 'record')} are cut and"
+            f" kept in {root}/truncated/"
         )
         if plan.files:
-            lines.append(f"{plan.group}: {plan.files} log files are deleted")
+            lines.append(
+                f"{plan.group}: {counted(plan.files, 'log file is', 'log files are')} deleted"
+            )
     else:
         lines.append(f"{plan.group}: nothing lies behind {plan.offset}")
     if plan.lost is not None:

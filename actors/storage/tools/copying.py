@@ -15,6 +15,7 @@ import msgspec
 
 from actors.env.protocols import Disk, File
 from actors.errors import ConfigError, CorruptLog, StorageError
+from actors.readable import counted
 from actors.storage.files.side_file import SideFileDamaged, read_side_file
 from actors.storage.files.stepping import Step, Work
 from actors.storage.log.commit_log import segment_bases, segment_path
@@ -70,7 +71,7 @@ class BackedUpGroup:
         """A line about what was copied, for people."""
         return (
             f"{self.name}: {self.first_bytes} to {self.end_bytes} ({self.limit}),"
-            f" {len(self.files)} files"
+            f" {counted(len(self.files), 'file')}"
             + (f", {len(self.config)} of metadata" if self.config else "")
         )
 
@@ -190,7 +191,7 @@ class LogCopy:
         first = self._files[0].base_bytes if self._files else end
         if self._expired_count:
             self.done.notes.append(
-                f"{self.name}: {self._expired_count} files expired before they were copied:"
+                f"{self.name}: {counted(self._expired_count, 'file')} expired before its copy:"
                 f" the copy begins at {first}"
             )
         kept = [segment_path(self.target, file.base_bytes) for file in self._files]
@@ -262,7 +263,9 @@ class LogCopy:
             for at in range(0, size, READ_BYTES):
                 data = source.pread(at, min(READ_BYTES, size - at))
                 if len(data) != min(READ_BYTES, size - at):
-                    raise StorageError(f"{source.path}: ends {size - at - len(data)} bytes early")
+                    raise StorageError(
+                        f"{source.path}: ends {counted(size - at - len(data), 'byte')} early"
+                    )
                 copy.pwrite(data, at)
                 crc = crc32(data, crc)
                 yield Step(f"{self.name}: copy", base + at + len(data), self.end_bytes)

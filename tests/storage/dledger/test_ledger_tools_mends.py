@@ -51,13 +51,16 @@ def test_a_flip_far_behind_is_cut_as_it_says() -> None:
     found = checked(disk)
     assert (found.result, found.findings.damage) == ("mends", [])
     cut = next(line for line in found.findings.mends if line.startswith("offset "))
-    pattern = r"offset (\d+): magic .*: the next start cuts (\d+) bytes with (\d+) whole entries"
+    pattern = r"offset (\d+): magic .*: the next start cuts ([\d,]+) bytes with (\d+) whole entries"
     reported = re.match(pattern, cut)
     assert reported is not None, cut
     assert "it is unknown whether it was acknowledged as synced" in cut
     assert all_bytes(disk) == before
     again = opened(disk)
-    assert (again.end_bytes, again.opened.kept_bytes) == (int(reported[1]), int(reported[2]))
+    assert (again.end_bytes, again.opened.kept_bytes) == (
+        int(reported[1]),
+        int(reported[2].replace(",", "")),
+    )
     behind = [entry for entry in range(COUNT) if entry > again.end_index]
     assert 0 < int(reported[3]) < len(behind), "what is in the bad file cannot be counted"
     assert (again.end_index, again.end_bytes) == (found.end_index, found.end_bytes)

@@ -17,6 +17,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import ConfigError, CorruptLog
+from actors.readable import counted
 from actors.storage.commitlog import recovery
 from actors.storage.commitlog.given_up import GivenUp
 from actors.storage.commitlog.opening import NEVER, NO_LIMIT
@@ -150,7 +151,9 @@ class _Check:
         self._merge(log_is_good)
         self._note_rest()
         if self._expired_count:
-            self._report.findings.note(f"{self._expired_count} files expired while it was checked")
+            self._report.findings.note(
+                f"{counted(self._expired_count, 'file')} expired while it was checked"
+            )
         if not options.is_backup:
             self._check_checkpoint()
         return self._report
@@ -188,8 +191,8 @@ class _Check:
             findings.add(derived)
         elif derived.damage_count:
             findings.note(
-                f"{derived.damage_count} differences of queues and index, which the log's damage "
-                "may explain"
+                f"{counted(derived.damage_count, 'difference')} of queues and index, which"
+                " the log's damage may explain"
             )
 
     # ---- what the store says of itself ----
@@ -478,11 +481,15 @@ class _Check:
             return
         if used > report.end_bytes:
             report.torn_bytes = kept_bytes
-            more = f" with {self._records_after} whole records" if self._records_after else ""
+            more = (
+                f" with {counted(self._records_after, 'whole record')}"
+                if self._records_after
+                else ""
+            )
             text = cut_text(
                 first.at_bytes,
                 first.reason or "bytes behind the end",
-                f"{report.torn_bytes} bytes{more}",
+                f"{counted(report.torn_bytes, 'byte')}{more}",
                 report.mark_bytes,
                 self._store.settings,
             )

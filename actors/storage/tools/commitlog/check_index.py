@@ -16,6 +16,7 @@ from itertools import islice
 import attrs
 
 from actors.env.protocols import Disk, File
+from actors.readable import counted
 from actors.storage.derived.index_files import is_index_name
 from actors.storage.tools.commitlog.check_queues import Summed
 from actors.storage.tools.findings import MENDED_BY_NODE, Findings
@@ -145,7 +146,7 @@ class IndexCheck:
         missing, extra = expected - found, found - expected
         where = f"index: record at {head.physical_offset}"
         if missing:
-            what = f"{where}: {missing.total()} of {expected.total()} keys missing"
+            what = f"{where}: {missing.total():,} of {counted(expected.total(), 'key')} missing"
             self._missing.add(what, missing.total())
             if self._blank_from is not None and head.physical_offset >= self._blank_from:
                 self._missing_behind += missing.total()
@@ -213,11 +214,14 @@ class IndexCheck:
                 yield
         if behind:
             self._findings.note(
-                f"index: {behind} entries of records behind the log's end: the next start cuts them"
+                f"index: {counted(behind, 'entry', 'entries')} of records behind the log's end:"
+                " the next start cuts them"
             )
         self._report_damage()
         if self._repeats:
-            self._findings.note(f"index: {self._repeats} entries occur more than once")
+            self._findings.note(
+                f"index: {counted(self._repeats, 'entry occurs', 'entries occur')} more than once"
+            )
 
     def _report_damage(self) -> None:
         """Report missing and wrong entries, as damage if a node cannot mend them.
@@ -230,15 +234,18 @@ class IndexCheck:
         again = min(self._missing_behind, self._blank)
         if self._missing.count - again > positions:
             self._findings.hurt(
-                f"index: {self._missing.count} keys have no entry, {self._wrong.count} entries are"
-                f" wrong; the first is {self._missing.first}"
+                f"index: {counted(self._missing.count, 'key has', 'keys have')} no entry,"
+                f" {counted(self._wrong.count, 'entry is', 'entries are')} wrong; the first is"
+                f" {self._missing.first}"
             )
         elif self._wrong.count or self._missing.count:
             count, found = max(self._wrong.count, self._missing.count), self._wrong
             found = found if found.count else self._missing
-            self._mended(f"{count} entries do not fit their records", found)
+            do = counted(count, "entry does not fit its record", "entries do not fit their records")
+            self._mended(do, found)
         if self._links.count:
-            self._mended(f"{self._links.count} links between entries are wrong", self._links)
+            are = counted(self._links.count, "link is", "links are")
+            self._mended(f"{are} wrong between entries", self._links)
 
     def _mended(self, what: str, found: Summed) -> None:
         text = f"index: {what}; the first is {found.first}"
@@ -291,7 +298,8 @@ class IndexCheck:
             return None
         if unit_position(header.units_next, self.slots) > file.size_bytes:
             self._findings.hurt(
-                f"{file.path}: header: {header.units_next - 1} units are more than it can hold"
+                f"{file.path}: header:"
+                f" {counted(header.units_next - 1, 'unit is', 'units are')} more than it can hold"
             )
             return None
         if header.units_next == 1:  # or the header lies in a page that has become zero
@@ -350,7 +358,9 @@ class IndexCheck:
             ]
             if wrong:
                 self._blame(
-                    last, f"{file.path}: {len(wrong)} slots point elsewhere, slot {wrong[0]} first"
+                    last,
+                    f"{file.path}: {counted(len(wrong), 'slot points', 'slots point')} elsewhere,"
+                    f" slot {wrong[0]} first",
                 )
 
     def _blame(self, entry: _Entry, line: str) -> None:

@@ -18,6 +18,7 @@ from itertools import groupby
 import attrs
 
 from actors.env.protocols import Disk
+from actors.readable import counted
 from actors.storage.derived.queue_files import (
     QueueKey,
     QueueReader,
@@ -252,11 +253,12 @@ class QueueCheck:
             known = self._ranges.get(key)
             yield from self._strays(key, known, log_min_bytes)
             if known is not None and known.gaps and log_is_whole:
-                self._findings.note(f"{_name(key)}: {known.gaps} queue offsets are not in the log")
+                gaps = counted(known.gaps, "queue offset is", "queue offsets are")
+                self._findings.note(f"{_name(key)}: {gaps} not in the log")
         if self._behind:
             self._findings.note(
-                f"consumequeue: {self._behind} units of records behind the log's end: the next "
-                "start cuts them"
+                f"consumequeue: {counted(self._behind, 'unit')} of records behind the log's end:"
+                " the next start cuts them"
             )
         self._report_sums()
         return len(queues)
@@ -273,17 +275,19 @@ class QueueCheck:
         # Only if everything is trusted, because otherwise a node may not have derived them yet.
         if gone.count and self.trusted_bytes >= self._log_end:
             self._findings.note(
-                f"consumequeue: {gone.count} queues of {records} records are not there,"
-                f" {gone.first} first: their topics were deleted, or they are light message queues"
-                " that nobody has built, or units are kept elsewhere (RocksDB, batches); a node"
-                " makes them again when it derives everything anew"
+                f"consumequeue: {counted(gone.count, 'queue')} of"
+                f" {counted(records, 'record')} not there, {gone.first} first: their topics were"
+                " deleted, or they are light message queues that nobody has built, or units are"
+                " kept elsewhere (RocksDB, batches); a node makes them again when it derives"
+                " everything anew"
             )
 
     def _report_sums(self) -> None:
         if self._wrong.count:
             what = (
-                f"consumequeue: {self._wrong.count} units of {self._wrong_queues} queues do not"
-                f" fit their records; the first is {self._wrong.first}"
+                f"consumequeue: {counted(self._wrong.count, 'unit does', 'units do')} not fit the"
+                f" records, of {counted(self._wrong_queues, 'queue')}; the first is"
+                f" {self._wrong.first}"
             )
             if self.is_scrubbed:
                 self._findings.mend(f"{what}: {MENDED_BY_NODE}")
@@ -291,30 +295,34 @@ class QueueCheck:
                 self._findings.hurt(what)
         if self._extended.count:
             self._findings.note(
-                f"consumequeue: {self._extended.count} units lead to `consumequeue_ext` for their"
-                f" tags, {self._extended.first} first: only a broker looks there"
+                f"consumequeue: {counted(self._extended.count, 'unit leads', 'units lead')}"
+                f" to `consumequeue_ext` for their tags, {self._extended.first} first: only a"
+                " broker looks there"
             )
         if self._unbuilt.count:
             self._findings.note(
-                f"consumequeue: {self._unbuilt.count} records have no unit in a light message"
-                f" queue, {self._unbuilt.first} first: nobody built it when they were dispatched"
+                f"consumequeue: {counted(self._unbuilt.count, 'record has', 'records have')}"
+                f" no unit in a light message queue, {self._unbuilt.first} first: nobody built it"
+                " when they were dispatched"
             )
         if self._repeated.count:
             self._findings.note(
-                f"consumequeue: {self._repeated.count} records have queue offsets that older ones"
-                f" have, {self._repeated.first} first: no unit leads to them"
+                f"consumequeue: {counted(self._repeated.count, 'record has', 'records have')}"
+                f" queue offsets that older ones have, {self._repeated.first} first: no unit leads"
+                " to them"
             )
         if self._left.count:
             self._findings.note(
-                f"consumequeue: {self._left.count} units lead to records of deleted topics,"
-                f" {self._left.first} first: a start removes the queues in which nothing was stored"
-                " since"
+                f"consumequeue: {counted(self._left.count, 'unit leads', 'units lead')} to"
+                f" records of deleted topics, {self._left.first} first: a start removes the queues"
+                " in which nothing was stored since"
             )
         if self._older.count:
             self._findings.note(
-                f"consumequeue: {self._older.count} units lead to older records,"
-                f" {self._older.first} first, though their queues began anew: remove `consumequeue`"
-                " of the stopped node, and its next start derives what leads to the new ones"
+                f"consumequeue: {counted(self._older.count, 'unit leads', 'units lead')} to"
+                f" older records, {self._older.first} first, though their queues began anew: remove"
+                " `consumequeue` of the stopped node, and its next start derives what leads to the"
+                " new ones"
             )
 
     def _strays(

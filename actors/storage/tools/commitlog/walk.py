@@ -12,6 +12,7 @@ from contextlib import closing
 import attrs
 
 from actors.env.protocols import Disk
+from actors.readable import counted
 from actors.storage.commitlog.recovery import Ending, FileEnd, file_ending, is_beginning
 from actors.storage.files.stepping import Step, Work, labelled
 from actors.storage.log.commit_log import segment_path
@@ -84,7 +85,7 @@ def read_file(
             return FileEnd(base=base, at_bytes=at, ending=Ending.FULL)
         if limit is not None and at >= limit:
             return FileEnd(base=base, at_bytes=at, ending=Ending.LIMIT)
-        reason = f"the file ends {file_end - at} bytes too early"
+        reason = f"the file ends {counted(file_end - at, 'byte')} too early"
         return FileEnd(base=base, at_bytes=at, ending=Ending.BAD, reason=reason)
 
 

@@ -26,6 +26,7 @@ import msgspec
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog, StorageError
 from actors.group_status import GroupStatus
+from actors.readable import counted
 from actors.storage.files.stepping import Step, Work, labelled
 from actors.storage.files.whole_files import read_bytes, write_synced
 from actors.storage.layout import LedgerLayout
@@ -86,10 +87,10 @@ class BackedUpLedger:
     @property
     def line(self) -> str:
         """A line about what was copied, for people."""
-        snapshots = f", {len(self.snapshots)} snapshots" if self.snapshots else ""
+        snapshots = f", {counted(len(self.snapshots), 'snapshot')}" if self.snapshots else ""
         return (
             f"{self.name}: entries {self.first_index} to {self.end_index} ({self.log.limit}),"
-            f" {len(self.log.files)} files{snapshots}; {USE}"
+            f" {counted(len(self.log.files), 'file')}{snapshots}; {USE}"
         )
 
     @staticmethod

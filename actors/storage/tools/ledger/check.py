@@ -21,6 +21,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
+from actors.readable import counted
 from actors.storage.files.stepping import Running, Step, Work, labelled
 from actors.storage.files.whole_files import read_bytes
 from actors.storage.ledger.opening import DATA_KEY
@@ -137,7 +138,7 @@ class _LedgerCheck:
         if ledger.is_in_memory and not report.entries:
             report.state = "in memory"
         if self._expired_count:
-            findings.note(f"{self._expired_count} files expired while it was checked")
+            findings.note(f"{counted(self._expired_count, 'file')} expired while it was checked")
         return report
 
     def _log(self) -> Work[None]:
@@ -351,7 +352,8 @@ class _LedgerCheck:
         text = cut_text(
             end,
             found.reason or "bytes behind the end",
-            f"{report.torn_bytes} bytes" + (f" with {gone} whole entries" if gone else ""),
+            counted(report.torn_bytes, "byte")
+            + (f" with {counted(gone, 'whole entry', 'whole entries')}" if gone else ""),
             None if mark is None else mark.end_bytes,
             self._ledger.settings,
         )
@@ -608,6 +610,6 @@ class SumsCheck:
             )
         if self._spoilt_count > len(self._spoilt):
             findings.note(
-                f"{self._folder}: {self._spoilt_count} damaged checksums in all, the last of entry"
-                f" {self._last}"
+                f"{self._folder}: {counted(self._spoilt_count, 'damaged checksum')} in all,"
+                f" the last of entry {self._last}"
             )
