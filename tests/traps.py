@@ -6,7 +6,8 @@ without. `python tests/traps.py T3` plays a script and prints it; `--write` writ
 print now into them, for a look at the difference. The scripts are in `tests/scripts/upstream/`;
 `scripts/test_scripts.py` plays them all, and refuses a trap without a script or a reason. Beside
 them, under our rules only, are a crash for each row of the guarantees table, in `guarantees/`, and
-the decisions of DLedger's pure classes, in `dledger/`.
+the decisions of DLedger's pure classes, in `dledger/`; and the traps of auto-switch HA, on the pure
+classes that decide there, in `autoswitch/`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ SCRIPTS = Path(__file__).parent / "scripts"
 FOLDER = SCRIPTS / "upstream"
 GUARANTEES = SCRIPTS / "guarantees"
 DLEDGER = SCRIPTS / "dledger"
+AUTOSWITCH = SCRIPTS / "autoswitch"
 OURS = ("ours", "ours")
 sys.path.append(str(SCRIPTS))
 
+import autoswitch_stage  # noqa: E402
 import dledger_bugs  # noqa: E402
 import dledger_stage  # noqa: E402
 import script_runner  # noqa: E402
@@ -94,6 +97,8 @@ def play(path: Path) -> Script:
     script = parse(path.read_text())
     if path.parent == FOLDER and path.name.startswith("T"):
         return script_runner.play(script)
+    if path.parent == AUTOSWITCH:
+        return script_runner.play(script, SETTINGS, autoswitch_stage.outputs)
     if path.parent == GUARANTEES:
         return script_runner.play(script, OURS)
     settings = SETTINGS if path.parent == FOLDER else OURS
@@ -135,7 +140,7 @@ def main(words: list[str]) -> int:
             path.write_text(render(play(path)))
         else:
             print(render(play(path)))
-    others = [*sorted(GUARANTEES.glob("*.txt")), *sorted(DLEDGER.glob("*.txt"))]
+    others = [path for each in (GUARANTEES, DLEDGER, AUTOSWITCH) for path in each.glob("*.txt")]
     for path in others if args.write and not args.trap else ():
         path.write_text(render(play(path)))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -29,6 +30,7 @@ BROKEN = {
 SCRIPTS = sorted(traps.FOLDER.glob("*.txt"))
 GUARANTEES = sorted(traps.GUARANTEES.glob("*.txt"))
 DLEDGER = sorted(traps.DLEDGER.glob("*.txt"))
+AUTOSWITCH = sorted(traps.AUTOSWITCH.glob("*.txt"))
 ANSWERED_TOO_SOON = ("answer_before_a_quorum", "minority_commits")
 COPIED_TO_DISKS = ("copies_n_synced", "policy_4x", "policy_5x_in_sync")
 COPIED = (*COPIED_TO_DISKS, "copies_n_written", "policy_5x")
@@ -60,6 +62,30 @@ def test_a_crash_leaves_what_the_guarantee_says(path: Path) -> None:
 def test_a_decision_of_dledger_is_as_it_was(path: Path) -> None:
     """If the new output is right: `python tests/traps.py --write`, and look at the difference."""
     assert render(traps.play(path)) == path.read_text()
+
+
+def autoswitch_trap(path: Path) -> str:
+    """The id that a file's name begins with, without its zero."""
+    return "T" + path.name.partition("_")[0].lstrip("T0")
+
+
+@pytest.mark.parametrize("path", AUTOSWITCH, ids=lambda path: path.stem)
+def test_a_trap_of_auto_switch_is_as_it_was(path: Path) -> None:
+    """If the new output is right: `python tests/traps.py --write`, and look at the difference."""
+    script = traps.play(path)
+    assert render(script) == path.read_text()
+    assert script.head[0].startswith(f"autoswitch-ha.md {autoswitch_trap(path)}: ")
+    reported = {who for who in ("upstream", "ours", "both") if script.says(who)}
+    assert reported == ({"upstream", "ours"} if differs(script) else {"both"})
+
+
+def test_every_trap_of_auto_switch_has_a_script_or_a_reason() -> None:
+    spec = (Path(__file__).parents[2] / "wire/spec/autoswitch-ha.md").read_text()
+    known = re.findall(r"(?m)^\| (T[0-9]+b?) \|", spec)
+    scripts = list(map(autoswitch_trap, AUTOSWITCH))
+    without = traps.autoswitch_stage.WITHOUT
+    assert not without.keys() & set(scripts)
+    assert sorted([*scripts, *without]) == sorted(known)
 
 
 def test_every_guarantee_has_its_crash() -> None:
