@@ -56,7 +56,7 @@ from wire.broker.registration import (
 from wire.broker.topics import TopicTable
 from wire.errors import RemoteProtocolError
 from wire.remoting.frame import Frame
-from wire.remoting.header import VERSION, read_fields, write_fields
+from wire.remoting.header import read_fields, write_fields
 
 LEAVE_S: Final = 1.0
 """The most seconds that a stop waits for name servers to answer that this broker leaves."""
@@ -349,7 +349,7 @@ class Registrar(Actor[_Inbox]):
             code, body = RequestCode.QUERY_DATA_VERSION, encode(told.table.data_version)
             self._call(server, code, write_fields(self._address), body, told.timeout_s)
             return
-        body = encode_registration(told.table, version=VERSION)
+        body = encode_registration(told.table)
         fields = RegisterBroker(
             body_crc32=registration_crc(body),
             broker_addr=_text(self._member.broker),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import msgspec
 import pytest
+from registering import encode_registration
 
 from actors.broker.core.registration import (
     CALL_S,
@@ -22,7 +23,9 @@ from actors.namesrv.core.name_server import Asked, NameServer, Place
 from actors.storage.files.stepping import finish
 from wire.broker.codes import RequestCode
 from wire.broker.java_json import encode
-from wire.broker.registration import VersionChanged, encode_registration
+from wire.broker.registration import (
+    VersionChanged,
+)
 from wire.broker.routes import decode_route
 from wire.broker.topics import DataVersion, TopicConfig, TopicTable
 from wire.remoting.header import Header, read_fields

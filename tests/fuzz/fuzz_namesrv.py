@@ -9,6 +9,7 @@ from typing import Any
 
 from fuzz_engine import Target
 from fuzz_wire import REMOTE, files_of
+from registering import encode_registration
 
 from actors.namesrv.core import name_server, settings, tables
 from actors.storage.files.stepping import finish
@@ -28,8 +29,8 @@ _TABLE = TopicTable(
         "b": TopicConfig(topic_name="b", attributes={"k": "v"}),
     },
 )
-_PLAIN = registration.encode_registration(_TABLE, version=479)
-_COMPRESSED = registration.encode_registration(_TABLE, version=479, compressed=True)
+_PLAIN = encode_registration(_TABLE, version=479)
+_COMPRESSED = encode_registration(_TABLE, version=479, compressed=True)
 _ROUTE = routes.TopicRouteData(
     broker_datas=(routes.BrokerData(broker_addrs={0: "a:1"}, broker_name="a", cluster="C"),),
     queue_datas=(routes.QueueData(broker_name="a", perm=6, read_queue_nums=4, write_queue_nums=4),),
@@ -45,7 +46,7 @@ def registrations(data: bytes) -> object:
     """The first byte says by which version; what is read is written and read again alike."""
     version = 36 if data[:1] == b"o" else 479
     found = registration.decode_registration(data[1:], compressed=False, version=version)
-    again = registration.encode_registration(found, version=479)
+    again = encode_registration(found, version=479)
     assert registration.decode_registration(again, compressed=False, version=479) == found
     return None
 
@@ -53,7 +54,7 @@ def registrations(data: bytes) -> object:
 def compressed(data: bytes) -> object:
     """What is in the stream. Written again it is the same, but for what JSON spells otherwise."""
     found = registration.decode_registration(zlib.compress(data, 1), compressed=True, version=479)
-    again = registration.encode_registration(found, version=479, compressed=True)
+    again = encode_registration(found, version=479, compressed=True)
     assert registration.decode_registration(again, compressed=True, version=479) == found
     return None
 

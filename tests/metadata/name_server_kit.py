@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import trio
 from frame_client import FrameClient
+from registering import encode_registration
 
 from actors.env import Env
 from actors.namesrv.tree import NameServerSettings, name_server_tree
 from actors.runtime import Registry, SupervisorSpec, System, open_system
 from actors.sim.world import World
 from wire.broker.codes import RequestCode, ResponseCode
-from wire.broker.registration import encode_registration
 from wire.broker.routes import decode_route
 from wire.broker.topics import TopicTable
 from wire.remoting.frame import Frame, encode_frame

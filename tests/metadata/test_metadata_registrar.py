@@ -19,6 +19,7 @@ from name_server_kit import (
     start_name_servers,
     until_route,
 )
+from registering import encode_registration
 
 from actors.broker.core import registration
 from actors.broker.core.registration import PERIOD_S, RETRY_MAX_S
@@ -31,7 +32,6 @@ from actors.runtime import ActorError
 from actors.runtime.requests import RestartChild, Restarted
 from actors.sim.world import World, open_world
 from wire.broker.codes import RequestCode
-from wire.broker.registration import encode_registration
 from wire.broker.routes import decode_route
 from wire.broker.topics import TopicConfig, TopicTable
 from wire.remoting.header import VERSION

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
+from registering import encode_registration
 
 from actors.namesrv.core.name_server import Answer, Asked, Effects, NameServer, Place
 from actors.storage.files.stepping import finish
 from wire.broker.codes import RequestCode
-from wire.broker.registration import encode_registration
 from wire.broker.routes import TopicRouteData, decode_route
 from wire.broker.topics import DataVersion, TopicConfig, TopicTable
 from wire.remoting.header import Header

@@ -11,6 +11,7 @@ import attrs
 import trio
 from frame_client import FrameClient
 from namesrv_kit import VERSION, table
+from registering import encode_registration
 
 from actors.env.protocols import Env, RunBeside, run_here
 from actors.namesrv.routes import Look, NameServerStatus
@@ -19,7 +20,6 @@ from actors.runtime import Registry, SupervisorSpec, System, open_system
 from actors.sim.disk import SimDisk
 from actors.sim.network import NetworkOptions, SimNetwork
 from wire.broker.codes import RequestCode
-from wire.broker.registration import encode_registration
 from wire.broker.routes import decode_route
 from wire.remoting.frame import Frame, encode_frame
 from wire.remoting.header import Header, SerializeType

@@ -18,6 +18,7 @@ from frame_client import FrameClient
 from namesrv_checkers import FAULT_MAX_S, FOUND_S, TIMEOUT_S, WHOLE_S, Life, Role, Truth, lives_s
 from namesrv_kit import table
 from namesrv_lan import Caller
+from registering import encode_registration
 
 from actors.env.protocols import Env
 from actors.namesrv.tree import NameServerSettings, name_server_tree
@@ -26,7 +27,6 @@ from actors.sim.disk import SimDisk
 from actors.sim.network import SimNetwork
 from actors.sim.scheduler import cancel_through_shields, run
 from wire.broker.codes import RequestCode
-from wire.broker.registration import encode_registration
 from wire.broker.routes import TopicRouteData, decode_route
 from wire.broker.topics import TopicTable
 

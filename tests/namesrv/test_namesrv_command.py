@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from free_ports import free_port
 from namesrv_kit import table
+from registering import encode_registration
 
 from actors.namesrv.command_line import Arguments, parse, run_command_line
 from actors.own_process import as_triolog
 from wire.broker.codes import RequestCode
-from wire.broker.registration import encode_registration
 from wire.remoting.frame import Decoder, Frame, encode_frame
 from wire.remoting.header import Header
 

@@ -8,6 +8,7 @@ import zlib
 import pytest
 from msgspec import Raw
 from namesrv_kit import Driven, table
+from registering import encode_registration
 
 from actors.events import namesrv as events
 from actors.namesrv.core import tables
@@ -15,7 +16,9 @@ from actors.namesrv.core.name_server import Answer
 from wire.broker.codes import RequestCode
 from wire.broker.dialect import encode_body
 from wire.broker.java_json import encode
-from wire.broker.registration import encode_registration, registration_crc
+from wire.broker.registration import (
+    registration_crc,
+)
 from wire.broker.topics import DataVersion, TopicTable
 
 VERSIONS = (407, 479)

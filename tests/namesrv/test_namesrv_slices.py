@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 from namesrv_kit import table
+from registering import encode_registration
 
 from actors.namesrv.core.name_server import Asked, Effects, NameServer, Place
 from actors.namesrv.core.tables import SLICE_TOPICS, Tables
 from wire.broker.codes import RequestCode
-from wire.broker.registration import encode_registration
 from wire.broker.topics import TopicTable
 from wire.remoting.header import VERSION, Header
 

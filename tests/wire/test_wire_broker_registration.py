@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from registering import encode_registration
 
 from wire.broker import registration
 from wire.broker.java_json import encode
@@ -19,7 +20,6 @@ from wire.broker.registration import (
     BrokerAddress,
     RegisterBroker,
     decode_registration,
-    encode_registration,
     registration_crc,
 )
 from wire.broker.topics import DataVersion, TopicConfig, TopicTable

@@ -41,7 +41,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -134,47 +133,13 @@ _NUMBERS = msgspec.json.Decoder(tuple[Int, Int, Int])
 _ATTRIBUTES = msgspec.json.Decoder(dict[str, str])
 
 
-def encode_registration(table: TopicTable, *, compressed: bool = False, version: int) -> bytes:
-    """Encode the body of REGISTER_BROKER.
-
-    Args:
-        version: the version in the request's header, VERSION_WITH_BODY or later.
+def encode_registration(table: TopicTable) -> bytes:
+    """Encode the body of REGISTER_BROKER, as JSON.
 
     Raises:
         LocalProtocolError: a value cannot be written.
     """
-    assert version >= VERSION_WITH_BODY
-    if compressed:
-        return zlib.compress(b"".join(_compressed_parts(table, version)), 9)
     return encode(RegisterBrokerBody(topic_config_serialize_wrapper=table))
-
-
-def _compressed_parts(table: TopicTable, version: int) -> Iterable[bytes]:
-    topics = table.topic_config_table
-    yield _text(encode(table.data_version))
-    yield _INT.pack(len(topics))
-    for each in topics.values():
-        yield _text(_topic_text(each))
-    yield _text(b"[]")
-    if version >= VERSION_WITH_MAPPINGS:
-        yield _INT.pack(0)
-
-
-def _topic_text(topic: TopicConfig) -> bytes:
-    parts = [
-        topic.topic_name,
-        str(topic.read_queue_nums),
-        str(topic.write_queue_nums),
-        str(topic.perm),
-        topic.topic_filter_type,
-    ]
-    if topic.attributes:
-        parts.append(msgspec.json.encode(topic.attributes).decode())
-    return " ".join(parts).encode()
-
-
-def _text(encoded: bytes) -> bytes:
-    return _INT.pack(len(encoded)) + encoded
 
 
 def decode_registration(body: bytes, *, compressed: bool, version: int) -> TopicTable:

@@ -59,7 +59,6 @@ from wire.broker.topics import (
 )
 
 V = TypeVar("V")
-K = TypeVar("K")
 J = TypeVar("J", bound=JavaObject)
 KEPT_KEY: Final = "triologKept"
 """The key in a table's file with the rows that are kept although the master's table lacks them."""
