@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import types
-import typing
 
 import attrs
 
@@ -21,8 +20,6 @@ NOT_ROOMS = frozenset({"catalogue", "codec", "sink"})
 
 RESERVED = frozenset({"node", "boot", "seq", "path", "incarnation", "ts_us", "kind"})
 """The envelope's keys stand in the same flat line, so no event field may bear their names."""
-
-_SCALARS: frozenset[object] = frozenset({int, float, str, bool})
 
 
 class CatalogueError(TypeError):
@@ -48,25 +45,6 @@ def collect() -> dict[str, type]:
     return kinds
 
 
-def check(cls: type) -> list[str]:
-    """What is wrong with an event class, one sentence each. A test checks the catalogue."""
-    problems = []
-    name = cls.__name__
-    hints = typing.get_type_hints(cls)
-    for field in attrs.fields(cls):
-        if field.name in RESERVED:
-            problems.append(f"{name}.{field.name}: the name belongs to the envelope")
-        if field.name.startswith("_"):
-            problems.append(f"{name}.{field.name}: a field of an event is public")
-        if not _is_allowed(hints[field.name]):
-            problems.append(f"{name}.{field.name}: {hints[field.name]} is no type for an event")
-    if cls.__dict__.get("__setattr__") is None or not hasattr(cls, "__slots__"):
-        problems.append(f"{name} is not @attrs.frozen")
-    if not (cls.__doc__ or "").strip():
-        problems.append(f"{name} has no docstring")
-    return problems
-
-
 def _is_event(module: types.ModuleType, name: str, value: object) -> bool:
     return (
         isinstance(value, type)
@@ -74,15 +52,3 @@ def _is_event(module: types.ModuleType, name: str, value: object) -> bool:
         and not name.startswith("_")
         and attrs.has(value)
     )
-
-
-def _is_allowed(hint: object) -> bool:
-    """int, float, str, bool, None beside them, and tuples of them."""
-    if hint in _SCALARS:
-        return True
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin is tuple:
-        return all(arg is Ellipsis or _is_allowed(arg) for arg in args)
-    if origin in (types.UnionType, typing.Union):
-        return all(arg is type(None) or _is_allowed(arg) for arg in args)
-    return False

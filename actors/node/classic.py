@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 import trio
@@ -37,8 +37,6 @@ from actors.storage.commitlog.store_messages import LogRange
 from actors.storage.dispatch.derived_scrubber import GetMended, MendedSoFar, mended_text
 from actors.storage.scrub.scrubber_messages import GetScrubbed, Scrubbed
 from wire.api import frames
-
-R = TypeVar("R")
 
 
 class ClassicReply(AppendReply[store_messages.Appended]):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 import trio
@@ -52,8 +52,6 @@ from actors.storage.commitlog.pull_service import Pulled, Read, WatchOffsets
 from actors.trees.ledger_setup import LedgerPaths
 from wire.api import frames
 from wire.dledger.entry import has_body
-
-R = TypeVar("R")
 
 
 class LedgerReply(AppendReply[Committed]):

@@ -6,7 +6,7 @@ Every call becomes a message to an actor of the node; `Node` keeps nothing but c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import trio
 
@@ -26,8 +26,6 @@ from actors.node.status import tree_json
 from actors.runtime import ActorDown, AskTimeout, Registry
 from actors.runtime.system import System
 from wire.api import frames
-
-R = TypeVar("R")
 
 STATUS_TIMEOUT_S: Final = 5.0
 # How often a stop looks whether the slaves have caught up: nobody waits for it but the stop.

@@ -20,7 +20,7 @@ import re
 import struct
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar, TypeVarTuple
+from typing import Any, Protocol, TypeVarTuple
 
 import attrs
 import trio
@@ -32,7 +32,6 @@ TRIO_SERIES = "0.35."
 TRIO_VERSION = trio.__version__
 """The installed version, on which a seed's history depends."""
 
-R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 Task = trio.lowlevel.Task
 

@@ -26,7 +26,6 @@ from wire.dledger.entry import (
     encode_index_records,
     entry_bytes_max,
     entry_problem,
-    file_name,
     fits_in_file,
     position,
 )
@@ -69,7 +68,6 @@ def test_bytes_of_the_specification() -> None:
     assert (ENTRY_HEAD_BYTES, INDEX_BYTES, BLANK_BYTES) == (48, 32, 8)
     assert (ENTRY_BYTES_MAX, BODY_BYTES_MAX) == (4_194_304, 4_194_256)
     assert (DATA_FILE_BYTES, INDEX_FILE_BYTES) == (1_073_741_824, 167_772_160)
-    assert file_name(4096) == "00000000000000004096"
 
 
 def read_store(store: str) -> tuple[list[Entry], list[dict[str, int]]]:

@@ -70,7 +70,6 @@ DATA_FILE_BYTES: Final = 1 << 30
 """The size of a data file. Upstream: mappedFileSizeForEntryData."""
 INDEX_FILE_BYTES: Final = 5 * 1024 * 1024 * INDEX_BYTES
 """The size of an index file. Upstream: mappedFileSizeForEntryIndex."""
-FILE_NAME_DIGITS: Final = 20
 POS_MAX: Final = 1 << 62
 INDEX_MAX: Final = POS_MAX // INDEX_BYTES
 """An index that no log ever reaches. An entry near the largest long would leave no position for the
@@ -263,12 +262,6 @@ def decode_index(buf: Buffer, at: int = 0, end: int | None = None) -> list[Index
     assert 0 <= at <= limit <= len(buf)
     whole = (limit - at) // INDEX_BYTES * INDEX_BYTES
     return [IndexRecord(*each) for each in INDEX_RECORD.iter_unpack(buf[at : at + whole])]
-
-
-def file_name(start: int) -> str:
-    """Return the name of the data or index file whose first byte is at `start`."""
-    assert start >= 0
-    return f"{start:0{FILE_NAME_DIGITS}d}"
 
 
 def has_body(buf: bytes) -> bool:

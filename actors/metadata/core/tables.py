@@ -58,7 +58,6 @@ from wire.broker.topics import (
     deleted_topics,
 )
 
-V = TypeVar("V")
 J = TypeVar("J", bound=JavaObject)
 KEPT_KEY: Final = "triologKept"
 """The key in a table's file with the rows that are kept although the master's table lacks them."""

@@ -7,7 +7,7 @@ not heard, and the outcome is unknown.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import attrs
 import trio
@@ -29,8 +29,6 @@ from actors.storage.ledger import store_messages
 from actors.storage.node.identity import NodeDirectory, open_directory
 from actors.trees.dledger import group_tree
 from actors.trees.ledger_setup import LedgerSetup, member_notes
-
-R = TypeVar("R")
 
 DATA_FILE_BYTES: Final = 16 << 10
 INDEX_FILE_BYTES: Final = 4 << 10

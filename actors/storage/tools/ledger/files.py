@@ -22,7 +22,6 @@ from actors.storage.log.log_reader import OffsetGone
 from actors.storage.tools.stores import GroupLedger, log_bases, odd_in
 from wire.dledger.entry import DATA_FILE_BYTES, INDEX_BYTES, INDEX_FILE_BYTES
 
-NOTHING = -1
 COPY_AGAIN = "make another backup"
 """Advice for damage in a copy."""
 
