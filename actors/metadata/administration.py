@@ -13,10 +13,9 @@ Differs: a slave refuses changes with NO_PERMISSION; upstream's takes them, and 
 next sync. But it answers the deletion of a group's own topics with success and leaves it to its
 master, because `mqadmin deleteSubGroup` asks every broker of a cluster, and ends at the first that
 refuses. The queues of a deleted topic are removed on slaves as well (T24). They do not come back
-when queues are derived again from the log, unless the topic was created again and nothing was
-stored in it since. A disk without room is answered with SYSTEM_ERROR, where upstream only logs it.
-Numbers of queues above QUEUES_MAX and a `perm` above PERM_MAX, or either below 0, are answered with
-INVALID_PARAMETER; upstream takes any.
+when queues are derived again from the log. A disk without room is answered with SYSTEM_ERROR, where
+upstream only logs it. Numbers of queues above QUEUES_MAX and a `perm` above PERM_MAX, or either
+below 0, are answered with INVALID_PARAMETER; upstream takes any.
 """
 
 from __future__ import annotations

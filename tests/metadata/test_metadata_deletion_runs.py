@@ -34,6 +34,7 @@ class Run:
     Attributes:
         found: by topic, where the records are that a queue has to lead to.
         gone: where those are that no queue may lead to.
+        jumps: whether the master's clock is set now and then.
     """
 
     world: World
@@ -41,6 +42,7 @@ class Run:
     rng: random.Random
     found: dict[str, list[int]] = attrs.field(factory=lambda: {topic: [] for topic in TOPICS})
     gone: dict[str, set[int]] = attrs.field(factory=lambda: {topic: set() for topic in TOPICS})
+    jumps: bool = False
     deleted: int = 0
 
     async def play(self) -> None:
@@ -48,7 +50,7 @@ class Run:
         await trio.sleep(2.0)
         steps = [
             *[self._append] * 6, *[self._delete] * 3, self._make, self._kill, self._lose_power,
-            self._slow, self._take_inodes,
+            self._slow, self._take_inodes, *[self._jump] * self.jumps,
         ]  # fmt: skip
         for _ in range(STEPS):
             await self.rng.choice(steps)()
@@ -138,13 +140,21 @@ class Run:
         self.world.node(self.rng.choice(("n0", "n1"))).disk.faults.use_up_inodes(4.0)
         await trio.sleep(0.0)
 
+    async def _jump(self) -> None:
+        """The master's clock is set: no deletion is before a record, and no later record before a
+        deletion.
+        """
+        self.world.node("n0").skew_ms += self.rng.choice((-600_000, -60_000, -1, 1000, 60_000))
+        await trio.sleep(0.0)
 
+
+@pytest.mark.parametrize("jumps", [False, True], ids=["steady", "jumping"])
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_deleted_records_stay_away_and_newer_ones_are_found(
-    autojump_clock: object, seed: int
+    autojump_clock: object, seed: int, jumps: bool
 ) -> None:
     async with open_world(seed) as world:
-        run = Run(world, MetadataCluster(world), random.Random(f"{seed}:deletions"))
+        run = Run(world, MetadataCluster(world), random.Random(f"{seed}:deletions"), jumps=jumps)
         await run.play()
         await run.judge()
     assert run.deleted > 2

@@ -20,7 +20,10 @@ The rules for each kind:
 
 A Python master's table of topics also has the topics that were **deleted**, with the times, and
 each node removes their queues. A Java master's table has none of this, so its slave infers it: a
-topic that is missing was deleted at the latest when the table got its version.
+topic that is missing was deleted at the latest when the table got its version. Once the topic is
+there again, the slave forgets that, as a Java master that took over may have a clock that is behind
+and would store records from before the deletion. If queues are then derived again, those of the
+topic that has no record since have the older ones again.
 
 Differs:
 - 5.3.3 deletes all rows before it adds the new ones, and raises its own version (T23); 4.9 clears
@@ -213,7 +216,6 @@ def _adopt_topics(tables: Tables, answer: TopicTable) -> Tables:
         return tables
     own = {} if _lineage(answer) is not None else deleted_topics(tables.topics)
     found = {**own, **dict.fromkeys(gone, answer.data_version.timestamp)}
-    # a Java master that takes over may have a clock that is behind
     there = new.topic_config_table
     found = {topic: at for topic, at in found.items() if topic not in there}
     new = with_deleted(new, found | deleted_topics(answer))
