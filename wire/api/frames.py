@@ -60,6 +60,7 @@ proves itself in its welcome.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -562,10 +563,6 @@ READS = (
 
 _ENCODE_BINARY = msgspec.msgpack.Encoder().encode
 _ENCODE_TEXT = msgspec.json.Encoder().encode
-_REQUEST_BINARY: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
-_REQUEST_TEXT: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
-_ANSWER_BINARY: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
-_ANSWER_TEXT: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 
 def encode(frame: Request | Answer, *, text: bool = False) -> bytes | str:
@@ -585,31 +582,38 @@ def encode(frame: Request | Answer, *, text: bool = False) -> bytes | str:
     return data.decode() if text else data
 
 
-def decode_request(data: bytes | str) -> Request:
-    """Decode the one request of a message. Raises: RemoteProtocolError, and no other."""
-    check_size(data)
-    try:
-        if isinstance(data, str):
-            return _REQUEST_TEXT.decode(data)
-        return _REQUEST_BINARY.decode(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"the request cannot be decoded: {error}") from error
-
-
-def decode_answer(data: bytes | str) -> Answer:
-    """Decode the one answer or push of a message. Raises: RemoteProtocolError, and no other."""
-    check_size(data)
-    try:
-        if isinstance(data, str):
-            return _ANSWER_TEXT.decode(data)
-        return _ANSWER_BINARY.decode(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"unreadable answer: {error}") from error
-
-
 def check_size(data: bytes | str) -> None:
     """Check a message's size. Raises: RemoteProtocolError: it is above FRAME_BYTES_MAX."""
     if len(data) > FRAME_BYTES_MAX:
         raise RemoteProtocolError(
             f"frame: expected at most {FRAME_BYTES_MAX} bytes, found {len(data)}"
         )
+
+
+def decoder(kind: Any, what: str) -> Callable[[bytes | str], Any]:
+    """Return a function that decodes a WebSocket message.
+
+    The function raises RemoteProtocolError, and no other error.
+
+    Args:
+        kind: the type of what a message holds.
+        what: the beginning of the error's text.
+    """
+    binary, as_text = msgspec.msgpack.Decoder(kind), msgspec.json.Decoder(kind)
+
+    def decode(data: bytes | str) -> Any:
+        check_size(data)
+        try:
+            return as_text.decode(data) if isinstance(data, str) else binary.decode(data)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise RemoteProtocolError(f"{what}: {error}") from error
+
+    return decode
+
+
+REQUEST_PROBLEM: Final = "the request cannot be decoded"
+ANSWER_PROBLEM: Final = "unreadable answer"
+decode_request: Callable[[bytes | str], Request] = decoder(Request, REQUEST_PROBLEM)
+"""Decodes the one request of a message. Raises: RemoteProtocolError, and no other."""
+decode_answer: Callable[[bytes | str], Answer] = decoder(Answer, ANSWER_PROBLEM)
+"""Decodes the one answer or push of a message. Raises: RemoteProtocolError, and no other."""

@@ -16,13 +16,13 @@ As text it is a JSON array of the frames' objects. All of it is at most FRAME_BY
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, TypeAlias
 
-import msgspec
 from msgspec import Meta
 
 from wire.api import frames as api
-from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.errors import LocalProtocolError
 
 VERSION_GATHERED = 2
 """The first version of the protocol in which a message may have several frames."""
@@ -39,10 +39,8 @@ _Answers: TypeAlias = (
     api.Answer
     | Annotated[tuple[api.Answer, ...], Meta(min_length=1, max_length=FRAMES_PER_MESSAGE_MAX)]
 )
-_REQUESTS_BINARY: msgspec.msgpack.Decoder[_Requests] = msgspec.msgpack.Decoder(_Requests)
-_REQUESTS_TEXT: msgspec.json.Decoder[_Requests] = msgspec.json.Decoder(_Requests)
-_ANSWERS_BINARY: msgspec.msgpack.Decoder[_Answers] = msgspec.msgpack.Decoder(_Answers)
-_ANSWERS_TEXT: msgspec.json.Decoder[_Answers] = msgspec.json.Decoder(_Answers)
+_requests: Callable[[bytes | str], _Requests] = api.decoder(_Requests, api.REQUEST_PROBLEM)
+_answers: Callable[[bytes | str], _Answers] = api.decoder(_Answers, api.ANSWER_PROBLEM)
 _ARRAY_16 = b"\xdc"
 
 
@@ -70,25 +68,11 @@ def gathered(frames: list[bytes | str]) -> bytes | str:
 
 def decode_requests(data: bytes | str) -> tuple[api.Request, ...]:
     """Decode the requests in one WebSocket message. Raises: RemoteProtocolError."""
-    api.check_size(data)
-    try:
-        if isinstance(data, str):
-            found = _REQUESTS_TEXT.decode(data)
-        else:
-            found = _REQUESTS_BINARY.decode(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"the request cannot be decoded: {error}") from error
+    found = _requests(data)
     return found if isinstance(found, tuple) else (found,)
 
 
 def decode_answers(data: bytes | str) -> tuple[api.Answer, ...]:
     """Decode the answers and pushes in one WebSocket message. Raises: RemoteProtocolError."""
-    api.check_size(data)
-    try:
-        if isinstance(data, str):
-            found = _ANSWERS_TEXT.decode(data)
-        else:
-            found = _ANSWERS_BINARY.decode(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"unreadable answer: {error}") from error
+    found = _answers(data)
     return found if isinstance(found, tuple) else (found,)
