@@ -10,7 +10,7 @@ from typing import TypeAlias
 import attrs
 
 from actors.client.lines import STDIN
-from actors.config.command_line import Parser
+from actors.config.command_line import Parser, seconds
 from actors.errors import ConfigError
 from wire.api import frames
 
@@ -18,7 +18,6 @@ WINDOW_MAX = 16_384
 WINDOWS_DEFAULT = (1, 16, 128, 1024)
 SIZE_BYTES_MAX = 4 << 20
 """Upstream's largest message; a group may allow less."""
-SECONDS_MAX = 86_400.0
 
 TARGETS = "CLUSTER.toml[:NODE], a socket's path or HOST:PORT"
 DESCRIPTION = """\
@@ -133,22 +132,6 @@ def _windows(text: str) -> tuple[int, ...]:
     return tuple(_whole(1, WINDOW_MAX)(part) for part in text.replace("/", ",").split(","))
 
 
-def _seconds(text: str, *, or_none: bool = False) -> float:
-    """Parse a time in seconds.
-
-    Args:
-        or_none: whether 0 is allowed.
-    """
-    try:
-        found = float(text.removesuffix("s"))
-    except ValueError:
-        found = -1.0
-    if not 0 <= found <= SECONDS_MAX or not (found or or_none):
-        expected = ", 0 or more" if or_none else " above 0"
-        raise argparse.ArgumentTypeError(f"expected seconds{expected}, found {text!r}")
-    return found
-
-
 def parse(argv: Sequence[str]) -> Arguments:
     """Read the command line.
 
@@ -196,7 +179,7 @@ def _add(
         parser.add_argument(
             "--wait",
             dest="wait_s",
-            type=partial(_seconds, or_none=True),
+            type=partial(seconds, or_none=True),
             metavar="S",
             help="with CLUSTER.toml, look so long for the next leader when a node is lost;"
             " default: answer_timeout_s, for DLedger and until members miss their leader. With a"
@@ -286,6 +269,4 @@ def _add_bench(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="N",
         help="records of each append; default: 1",
     )
-    add(
-        "--seconds", type=_seconds, default=3.0, metavar="S", help="how long each takes; default: 3"
-    )
+    add("--seconds", type=seconds, default=3.0, metavar="S", help="how long each takes; default: 3")

@@ -18,6 +18,7 @@ from actors.version import VERSION
 
 EXIT_FAILED = 1
 OUTPUT, ERRORS = 1, 2
+SECONDS_MAX = 86_400.0
 FOLD_INDENT = 4
 """Further in than a line began, what it goes on with on the next row of a terminal."""
 FOLD_CHARS_MIN = 20
@@ -54,6 +55,35 @@ class Parser(argparse.ArgumentParser):
         version, text = f"triolog {VERSION}", "print it and exit"
         parser.add_argument("--version", action="version", version=version, help=text)
         return parser
+
+
+def seconds(text: str, *, or_none: bool = False) -> float:
+    """Parse a time in seconds, for argparse.
+
+    Args:
+        or_none: whether 0 is allowed.
+    """
+    try:
+        found = float(text.removesuffix("s"))
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= SECONDS_MAX or not (found or or_none):
+        expected = ", 0 or more" if or_none else " above 0"
+        raise argparse.ArgumentTypeError(f"expected seconds{expected}, found {text!r}")
+    return found
+
+
+def absolute(text: str, where: str = "DIR") -> str:
+    """Return the absolute path of a folder that was named.
+
+    Args:
+        where: the argument or option that names it.
+
+    Raises: ConfigError: it is no path.
+    """
+    if not text or "\0" in text:
+        raise ConfigError(f"{where}: expected a folder, found {text!r}")
+    return os.path.abspath(text)
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:

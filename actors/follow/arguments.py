@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Sequence
 
 import attrs
 
 from actors.config import bounds
 from actors.config.bounds import Mismatch, Rule
-from actors.config.command_line import Parser
+from actors.config.command_line import Parser, absolute, seconds
 from actors.env.protocols import Address
 from actors.errors import ConfigError
 from actors.follow.folder import Shape
@@ -21,7 +20,6 @@ from actors.readable import counted
 COPIES_MAX = 16
 """The most copies in one process. For more, run several processes."""
 WAIT_S = 60.0
-SECONDS_MAX = 86_400.0
 DESCRIPTION = """\
 Copy the commit log of a RocketMQ broker as it grows: byte for byte, each record
 checked, into a folder that is laid out as the broker's own store.
@@ -86,7 +84,7 @@ def parse(argv: Sequence[str]) -> Follow:
     add(
         "--wait",
         dest="wait_s",
-        type=_seconds,
+        type=seconds,
         default=WAIT_S,
         metavar="S",
         help="with --once, fail where the master is away for so long; default: 60",
@@ -143,7 +141,7 @@ def _copies(masters: Sequence[str], folders: Sequence[str]) -> tuple[tuple[Addre
         )
     if len(masters) > COPIES_MAX:
         raise ConfigError(f"HOST:HA_PORT: expected at most {COPIES_MAX}, found {len(masters)}")
-    paths = [_absolute(folder) for folder in folders]
+    paths = [absolute(folder, "--into") for folder in folders]
     seen: set[str] = set()
     for path in paths:
         if path in seen:
@@ -169,12 +167,6 @@ def _metadata(texts: Sequence[str], count: int) -> tuple[Address | None, ...]:
         )
     expected = "--metadata: expected a broker's host and its listenPort"
     return tuple(_address(text, expected, port_min=VIP_BELOW + 1) for text in texts)
-
-
-def _absolute(text: str) -> str:
-    if not text or "\0" in text:
-        raise ConfigError(f"--into: expected a folder, found {text!r}")
-    return os.path.abspath(text)
 
 
 def _address(text: str, expected: str, *, port_min: int = 1) -> Address:
@@ -206,13 +198,3 @@ def _text_of(rule: Rule) -> Callable[[str], str]:
         return text
 
     return read
-
-
-def _seconds(text: str) -> float:
-    try:
-        found = float(text.removesuffix("s"))
-    except ValueError:
-        found = -1.0
-    if not 0 < found <= SECONDS_MAX:
-        raise argparse.ArgumentTypeError(f"expected seconds above 0, found {text!r}")
-    return found

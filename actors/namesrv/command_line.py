@@ -7,7 +7,6 @@ and failed ends with exit code 1.
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ import trio
 from actors.config.command_line import (
     EXIT_FAILED,
     Parser,
+    absolute,
     complain,
     say,
     stop_signals,
@@ -82,9 +82,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     )
     found = parser.parse_args(list(argv))
     host, port = _address(found.listen)
-    if not found.data or "\0" in found.data:
-        raise ConfigError(f"--data: expected a folder, found {found.data!r}")
-    return Arguments(host=host, port=port, data=os.path.abspath(found.data))
+    return Arguments(host=host, port=port, data=absolute(found.data, "--data"))
 
 
 def _address(text: str) -> tuple[str, int]:

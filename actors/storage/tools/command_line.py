@@ -33,6 +33,7 @@ from actors.config.bounds import NAME
 from actors.config.command_line import (
     OUTPUT,
     OutputFailed,
+    absolute,
     columns,
     complain,
     folded,
@@ -307,13 +308,6 @@ def held(disk: Disk, target: Target) -> tuple[ExitStack, bool]:
         if target.node_dir is None:
             raise
         return ExitStack(), True
-
-
-def absolute(path: str) -> str:
-    """Make the absolute path of an argument. Raises: ConfigError: it is no path."""
-    if not path or "\0" in path:
-        raise ConfigError(f"DIR: expected a folder, found {path!r}")
-    return os.path.abspath(path)
 
 
 # ---- backup, seed ----
