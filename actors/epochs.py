@@ -110,7 +110,7 @@ def compare(own: History, own_end: int, other: History, other_end: int) -> Compa
         return Comparison(Kind.FITS, 0)
     held = line(own, own_end)
     theirs = line(other, other_end + 1)
-    common = next((epoch for epoch in reversed(held) if epoch in theirs), None)
+    common = _newest_common(held, theirs)
     if common is None:
         return Comparison(Kind.UNRELATED, 0)
     own_leaves = _end_of(held, common, own_end)
@@ -121,6 +121,11 @@ def compare(own: History, own_end: int, other: History, other_end: int) -> Compa
     if common == theirs[-1] and consistent == other_end:
         return Comparison(Kind.AHEAD, consistent)
     return Comparison(Kind.DIVERGED, consistent)
+
+
+def _newest_common(held: History, others: History) -> Epoch | None:
+    known = frozenset(others)  # a master may list some 100,000
+    return next((epoch for epoch in reversed(held) if epoch in known), None)
 
 
 def _end_of(history: History, epoch: Epoch, end_bytes: int) -> int:
@@ -151,7 +156,7 @@ def follow(own: History, other: History, end_bytes: int) -> History:
     Of epochs without bytes the other's count, so that the next byte is of the right one.
     """
     held = trim(own, end_bytes) if end_bytes else ()
-    common = next((epoch for epoch in reversed(held) if epoch in other), None)
+    common = _newest_common(held, other)
     assert common is not None or not held  # FollowsItsOwnLog
     older = held[: held.index(common)] if common is not None else ()
     later = other[other.index(common) :] if common is not None else other

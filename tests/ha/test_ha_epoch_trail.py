@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.epochs import BEFORE_EPOCHS, Epoch, History, compare, follow, line
+from actors.ha.core import epoch_trail
 from actors.ha.core.epoch_trail import EpochTrail, OwnLog, Verdict
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.slave_progress import NOTHING, Effects, SlaveProgress
@@ -166,6 +167,15 @@ def test_bytes_of_other_epochs_than_those_listed_end_the_connection(bad: bytes) 
     assert effects.lost is Lost.EPOCH_MISMATCH
     assert effects.detail
     assert effects.append == ()
+
+
+def test_a_master_cannot_name_epochs_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epoch_trail, "ANSWER_EPOCHS_MAX", 3)
+    progress = slave(history((1, 0)), 50)
+    for number in (2, 3):
+        assert progress.received(frame(50, 0, number, 50), 1.0).lost is None
+    effects = progress.received(frame(50, 0, 4, 50), 1.0)
+    assert (effects.lost, effects.detail) == (Lost.EPOCH_MISMATCH, "more than 3 epochs")
 
 
 @pytest.mark.checklist(10, of="autoswitch")

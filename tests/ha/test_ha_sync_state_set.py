@@ -8,15 +8,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from actors.ha.core.ack_policy import ALL_IN_SYNC
+from actors.ha.core.extent import LogExtent
 from actors.ha.core.sync_state_set import (
     ABSENT_S,
     ASK_AGAIN_S,
     CANDIDATE_S,
     NOTHING,
     Effects,
+    InSyncStateSet,
     Refusal,
     SyncStateSet,
 )
+from actors.ha.core.transfer_wait import TransferWait
 
 
 def master(
@@ -282,6 +286,81 @@ def test_a_number_of_copies_counts_replicas_and_no_learners() -> None:
     found.acked(2, 21, 1200, 1.1)
     found.acked(4, 40, 1500, 1.1)
     assert [found.held_by(copies) for copies in (1, 2, 3)] == [1500, 1200, 0]
+
+
+# ---- appends ----
+
+
+@attrs.frozen
+class Append:
+    next_bytes: int
+    deadline_s: float = 3.0
+
+
+def waits(found: SyncStateSet, need: int = ALL_IN_SYNC, least: int = 1) -> TransferWait[Append]:
+    policy = InSyncStateSet(members=found, in_sync_replicas=need, min_in_sync_replicas=least)
+    wait: TransferWait[Append] = TransferWait(
+        copies=1, synced=False, counted=("n1", "n2"), policy=policy
+    )
+    wait.grew(LogExtent(0, found.end_bytes, found.end_bytes))
+    return wait
+
+
+def put(wait: TransferWait[Append], found: SyncStateSet, end: int) -> Append:
+    append = Append(end)
+    wait.wait([append])
+    found.grew(end, 0.0)
+    wait.grew(LogExtent(0, end, end))
+    return append
+
+
+def done(wait: TransferWait[Append], now_s: float) -> list[Append]:
+    return [each for each, _ in wait.settle(now_s).done]
+
+
+@pytest.mark.checklist(33, of="autoswitch")
+def test_an_append_waits_for_every_member_and_is_refused_by_too_few() -> None:
+    found = connected(2, 3)
+    wait = waits(found, least=3)
+    assert wait.refusal() == ""
+    one = put(wait, found, 1100)
+    found.acked(2, 20, 1100, 0.1)
+    assert done(wait, 0.1) == []
+    found.acked(3, 30, 1100, 0.2)
+    assert done(wait, 0.2) == [one]
+    late = put(wait, found, 1200)
+    found.acked(2, 20, 1200, 0.3)
+    assert found.gone(3, 30, 0.3) == asks(1, 2)
+    assert wait.refusal() == "nodes in sync: 2, required: 3"
+    assert wait.settle(2.9).done == ()
+    assert wait.settle(3.0).timed_out == (late,)  # it is stored all the same
+    found.adopted(frozenset({1, 2}), 8, 3.1)
+    assert wait.settle(3.1).acknowledged_bytes == 1200
+
+
+@pytest.mark.checklist(32, 33, of="autoswitch")
+def test_an_append_waits_for_who_was_asked_for() -> None:
+    found = master()
+    wait = waits(found)
+    assert done(wait, 0.0) == []
+    one = put(wait, found, 1100)
+    assert done(wait, 0.1) == [one]
+    found.joined(2, 20, 0.1, async_learner=False)
+    assert found.acked(2, 20, 1100, 0.2) == asks(1, 2)
+    two = put(wait, found, 1200)
+    assert done(wait, 0.3) == []
+    found.refused(Refusal.REPLICA, 0.4)
+    assert done(wait, 0.4) == [two]
+
+
+@pytest.mark.checklist(33, of="autoswitch")
+def test_a_fixed_number_waits_for_no_more_than_that() -> None:
+    found = connected(2, 3)
+    wait = waits(found, need=2)
+    one = put(wait, found, 1100)
+    found.acked(3, 30, 1100, 0.1)
+    assert done(wait, 0.1) == [one]
+    assert found.confirm_bytes == 1000  # readers wait for all
 
 
 # ---- any history ----

@@ -65,6 +65,11 @@ class AckPolicy(Protocol):
     def needed(self, need: int, end_bytes: int, replicas: Sequence[Replica]) -> int:
         """The number of nodes that a result of `need` means now, at least 1."""
 
+    def copied_bytes(self, need: int, end_bytes: int, replicas: Sequence[Replica]) -> int:
+        """Up to where the nodes that a result of `need` means have the log; at most `end_bytes`,
+        whether the master has synced that or not.
+        """
+
     def unavailable(self, next_bytes: int, replicas: Sequence[Replica], connected: int) -> str:
         """Why records that were just written are answered without waiting for copies; "" if they
         wait.
@@ -75,8 +80,23 @@ class AckPolicy(Protocol):
         """
 
 
+class _Counts:
+    """A policy that any nodes satisfy, if they are as many as needed."""
+
+    __slots__ = ()
+
+    def needed(self, need: int, end_bytes: int, replicas: Sequence[Replica]) -> int:
+        return need
+
+    def copied_bytes(self, need: int, end_bytes: int, replicas: Sequence[Replica]) -> int:
+        nodes = self.needed(need, end_bytes, replicas)
+        if nodes == 1:
+            return end_bytes
+        return min(end_bytes, replicas[nodes - 2].end_bytes) if len(replicas) >= nodes - 1 else 0
+
+
 @attrs.frozen
-class Copies:
+class Copies(_Counts):
     """Our policy: a fixed number of distinct nodes."""
 
     copies: int
@@ -89,15 +109,12 @@ class Copies:
     def need(self, end_bytes: int, replicas: Sequence[Replica]) -> int:
         return self.copies
 
-    def needed(self, need: int, end_bytes: int, replicas: Sequence[Replica]) -> int:
-        return need
-
     def unavailable(self, next_bytes: int, replicas: Sequence[Replica], connected: int) -> str:
         return ""
 
 
 @attrs.frozen
-class FurthestSlave:
+class FurthestSlave(_Counts):
     """4.x's SYNC_MASTER: the furthest slave, if one is connected and not too far behind.
 
     Attributes:
@@ -114,9 +131,6 @@ class FurthestSlave:
     def need(self, end_bytes: int, replicas: Sequence[Replica]) -> int:
         return 2
 
-    def needed(self, need: int, end_bytes: int, replicas: Sequence[Replica]) -> int:
-        return need
-
     def unavailable(self, next_bytes: int, replicas: Sequence[Replica], connected: int) -> str:
         if not connected:
             return "no slave is connected"
@@ -127,7 +141,7 @@ class FurthestSlave:
 
 
 @attrs.frozen(kw_only=True)
-class InSyncReplicas:
+class InSyncReplicas(_Counts):
     """5.x's SYNC_MASTER: a configured number, which may follow how many are in sync.
 
     Attributes:

@@ -25,7 +25,7 @@ import attrs
 
 from actors.epochs import Epoch, History, Kind, compare, line
 from actors.ha.core.autoswitch_dialect import epoch_at, history_of
-from wire.ha.autoswitch import EpochFrameStarted, HandshakeAnswer
+from wire.ha.autoswitch import ANSWER_EPOCHS_MAX, EpochFrameStarted, HandshakeAnswer
 
 
 class Verdict(enum.Enum):
@@ -126,6 +126,8 @@ class EpochTrail:
         last = self.theirs[-1] if self.theirs else None
         end = head.offset + head.size
         if last is None or named.number > last.number:
+            if len(self.theirs) >= ANSWER_EPOCHS_MAX:
+                return f"more than {ANSWER_EPOCHS_MAX} epochs"
             if last is not None and named.start_bytes < last.start_bytes:
                 return f"epoch {named.number} begins at {named.start_bytes}, before the last one"
             self.theirs = (*self.theirs, named)

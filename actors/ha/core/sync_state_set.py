@@ -26,9 +26,12 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
+
+from actors.ha.core.ack_policy import ALL_IN_SYNC, Replica
 
 TICK_S: Final = 0.5
 """How often to call `tick`."""
@@ -260,3 +263,39 @@ class SyncStateSet:
         if found.candidate_s is None or self.now_s - found.candidate_s > self.not_catchup_s:
             found.candidate_s = self.now_s
         return False
+
+
+@attrs.frozen(kw_only=True)
+class InSyncStateSet:
+    """The policy of a master with a set: all of its members acknowledge, or a fixed number does.
+
+    Attributes:
+        members: the set; its owner feeds it before anything is asked here.
+        in_sync_replicas: nodes, the master included. Upstream: inSyncReplicas; ALL_IN_SYNC with
+            allAckInSyncStateSet.
+        min_in_sync_replicas: with fewer in sync nothing is appended. Upstream: minInSyncReplicas.
+    """
+
+    members: SyncStateSet
+    in_sync_replicas: int
+    min_in_sync_replicas: int
+    name: Final = "sync state set"
+    remembers_furthest: Final = False
+
+    def refusal(self, end_bytes: int, replicas: Sequence[Replica]) -> str:
+        in_sync, need = self.members.in_sync_count, self.min_in_sync_replicas
+        return f"nodes in sync: {in_sync}, required: {need}" if need > in_sync else ""
+
+    def need(self, end_bytes: int, replicas: Sequence[Replica]) -> int:
+        return self.in_sync_replicas
+
+    def needed(self, need: int, end_bytes: int, replicas: Sequence[Replica]) -> int:
+        return len(self.members.effective) if need == ALL_IN_SYNC else need
+
+    def copied_bytes(self, need: int, end_bytes: int, replicas: Sequence[Replica]) -> int:
+        if need == ALL_IN_SYNC:
+            return min(end_bytes, self.members.confirm_bytes)
+        return min(end_bytes, self.members.held_by(need))
+
+    def unavailable(self, next_bytes: int, replicas: Sequence[Replica], connected: int) -> str:
+        return ""

@@ -285,11 +285,7 @@ class TransferWait(Generic[W]):
         return min(own_bytes, self._copied_bytes(need, replicas))
 
     def _copied_bytes(self, need: int, replicas: list[Replica]) -> int:
-        end_bytes = self._extent.written_bytes
-        nodes = self.policy.needed(need, end_bytes, replicas)
-        if nodes == 1:
-            return end_bytes
-        return min(end_bytes, replicas[nodes - 2].end_bytes) if len(replicas) >= nodes - 1 else 0
+        return self.policy.copied_bytes(need, self._extent.written_bytes, replicas)
 
     def settle(self, now_s: float) -> Effects[W]:
         """Answer the appends that can be answered, first by offset, then by deadline."""
