@@ -111,7 +111,7 @@ class Introspection:
         settings: the settings of the group on this node, by upstream's names, without those that
             may be changed.
         changed: the settings that may be changed, with what operators have changed.
-        has_changed: called after each change.
+        has_changed: called after each change, with the settings that were changed.
         folder: the folder of the log.
         stored: returns how many messages were appended here since the node's start.
         midnights: how many of those there were at the last two midnights.
@@ -121,7 +121,7 @@ class Introspection:
     env: Env
     settings: Mapping[str, str]
     changed: ChangedSettings
-    has_changed: Callable[[], None]
+    has_changed: Callable[[Mapping[str, str]], None]
     folder: str
     stored: Callable[[], int]
     midnights: Midnights
@@ -240,13 +240,14 @@ class Introspection:
             raise Refused(ResponseCode.INVALID_PARAMETER, expected)
         try:
             entries = parse_properties(request.body, "the request")
-            self.changed.change({entry.key: entry.value for entry in entries})
+            wanted = {entry.key: entry.value for entry in entries}
+            self.changed.change(wanted)
         except (NotChanged, ConfigError) as error:
             raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
         except OSError as error:
             text = f"nothing is changed: {error.strerror or error}"
             raise Refused(ResponseCode.SYSTEM_ERROR, text) from None
-        self.has_changed()
+        self.has_changed(wanted)
         return Answer()
 
 

@@ -18,10 +18,11 @@ replication.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from actors.broker.changed_settings import PERMISSION
 from actors.broker.followed import FollowedBroker, KnownBroker
 from actors.broker.introspection import Introspection
 from actors.broker.midnights import MidnightCounter
@@ -229,12 +230,17 @@ def _settings(setup: GroupSetup, port: int) -> dict[str, str]:
     return {key: str(value) for key, value in found.items()}
 
 
-def _say_changed(setup: GroupSetup) -> None:
-    """Publish what operators have changed: in the status, and to name servers by registering."""
+def _say_changed(setup: GroupSetup, wanted: Mapping[str, str]) -> None:
+    """Publish what operators have changed: in the status, and what name servers have to know to
+    them, by registering.
+
+    Args:
+        wanted: the settings that were changed just now.
+    """
     registrations, changed = setup.registrations, setup.changed
     assert changed is not None
     registrations.settings = changed.texts()
-    if registrations.presence is not None:
+    if registrations.presence is not None and PERMISSION.name in wanted:
         registrations.announce(registrations.presence)
 
 

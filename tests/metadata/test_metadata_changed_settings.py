@@ -13,6 +13,7 @@ from operator_kit import Operator, operated
 from test_metadata_introspection import config_of
 from test_metadata_registrar import MORE, topic
 
+from actors.broker.core import registration
 from actors.sim.world import World, open_world
 from actors.storage.layout import StoreLayout
 from wire.broker.codes import RequestCode, ResponseCode
@@ -97,6 +98,30 @@ async def test_a_change_is_kept_until_the_file_says_something_else(
         assert found == before | wanted | {"fileReservedTime": "24"}
         text = "key fileReservedTime: 24 counts, not 48 by updateBrokerConfig, as it said 72 then"
         assert any(text in line for line in caplog.messages)
+
+
+async def test_what_name_servers_have_is_not_told_for_other_settings(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So they do not give back what wipeWritePerm took, of a table in several parts either."""
+    monkeypatch.setattr(registration, "PART_TOPICS", 2)
+    async with open_world(1) as world:
+        await start_name_servers(world)
+        nodes, operator = MetadataCluster(world, more=MORE), Operator()
+        world.add_node("operator", "127.0.0.9")
+        await nodes.start("n0")
+        await world.start_node("operator", operator.run)
+        await nodes.change(topic("a"))
+        await trio.sleep(60.0)
+        wiped = {"brokerName": "orders"}
+        await ask(world, "ns0", RequestCode.WIPE_WRITE_PERM_OF_BROKER, wiped)
+        await changed(operator, b"fileReservedTime=48\n")
+        await trio.sleep(60.0)
+        assert await permissions(world, "ns0") == {4}
+        assert (
+            "fileReservedTime 48 by updateBrokerConfig (72 in the file)"
+            in (nodes.registrations["n0"].texts()[0])
+        )
 
 
 async def test_a_disk_without_room_changes_nothing(autojump_clock: object) -> None:
