@@ -30,6 +30,7 @@ from actors.runtime import (
 from actors.sim.disk import EPOCH_MS, DiskOptions, SimDisk
 from actors.sim.disk.fence import FencedDisk
 from actors.storage.commitlog import store_messages
+from actors.storage.commitlog.group_commit import StoreTime
 from actors.storage.commitlog.store import Store
 from actors.storage.dispatch import dispatcher_messages
 from actors.storage.dispatch.dispatcher import Dispatcher
@@ -108,6 +109,7 @@ class Kit(Machine):
     system: System = attrs.field(init=False)
     wall_ms: int = EPOCH_MS
     changed_group: ClassicGroup | None = None
+    time: StoreTime = attrs.field(factory=StoreTime)
 
     @property
     def store(self) -> ActorRef[store_messages.Message]:
@@ -228,6 +230,7 @@ def tree(
             if guarded
             else None,
             changed_group=lambda: kit.changed_group or kit.group,
+            time=kit.time,
         ),
     )
     spec = ChildSpec(name="keeper", start=lambda: Keeper(kit), restart=Restart.TEMPORARY)

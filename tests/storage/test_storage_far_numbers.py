@@ -97,6 +97,8 @@ async def test_a_queue_offset(autojump_clock: Any, queue_offset: int, own: list[
 async def test_a_store_time(autojump_clock: Any, store_ts: int, own: int) -> None:
     disk = sim_disk()
     await received(disk, record_with("store_ts", store_ts))
+    async with running(disk) as kit:  # with which a topic's deletion may not begin either
+        assert max(kit.time.newest_ms, EPOCH_MS) == max(kit.time.begun_ms, EPOCH_MS) == own
     assert {head.store_ts for head in await appended(disk)} == {own}
 
 

@@ -89,6 +89,14 @@ class StoreTime:
     begun_ms: int = 0
     newest_ms: int = 0
 
+    def begin(self, newest_ms: int, now_ms: int) -> None:
+        """Note the newest store timestamp of a log that was opened, unless it is no time."""
+        self.begun_ms = self.newest_ms = newest_ms if _is_time(newest_ms, now_ms) else 0
+
+
+def _is_time(stored_ms: int, now_ms: int) -> bool:
+    return stored_ms <= now_ms + AHEAD_MAX_MS
+
 
 @attrs.define(kw_only=True)
 class GroupCommit:
@@ -123,8 +131,8 @@ class GroupCommit:
         batch = self.encoder.begin(self.log.written_bytes)
         now_ms = self.wall_clock_ms()
         newest_ms = self.time.newest_ms
-        is_time = newest_ms <= now_ms + AHEAD_MAX_MS
-        store_ts = self.time.newest_ms = max(newest_ms, now_ms) if is_time else now_ms
+        store_ts = max(newest_ms, now_ms) if _is_time(newest_ms, now_ms) else now_ms
+        self.time.newest_ms = store_ts
         placed: list[Placed] = []
         taken = 0
         is_closed = refusal() is not None

@@ -149,7 +149,8 @@ class Store(Actor[_Inbox]):
         self._begins_bytes = opened.found.begins_bytes
         self._raw = RawSession(PageSeal(disk, self.ctx.emit) if self.group.compat is None else None)
         self._synced_bytes = opened.log.written_bytes
-        self.time.begun_ms = self.time.newest_ms = opened.last_store_ts if self.is_master else 0
+        newest_ms = opened.last_store_ts if self.is_master else 0
+        self.time.begin(newest_ms, self.env.wall_clock_ms())
         self._commit = GroupCommit(
             log=opened.log,
             encoder=AppendEncoder(
