@@ -140,9 +140,6 @@ def targets() -> tuple[Target, ...]:
         _asked(RequestCode.PUT_KV_CONFIG, b""),
     ))  # fmt: skip
     route = dialect.encode_body(_ROUTE)
-    info = routes.ClusterInfo(
-        broker_addr_table={"a": _ROUTE.broker_datas[0]}, cluster_addr_table={"C": ("a",)}
-    )
     return (
         Target(name="registrations", run=registrations, seeds=(b"n" + _PLAIN,), files=_WIRE,
                raises=REMOTE, tokens=_TOKENS),
@@ -155,8 +152,6 @@ def targets() -> tuple[Target, ...]:
                raises=(*REMOTE, ValueError, RecursionError), tokens=_TOKENS),
         Target(name="routes", run=body(routes.decode_route), files=_WIRE, raises=REMOTE,
                seeds=(route, dialect.bare_integer_keys(route)), tokens=_TOKENS),
-        Target(name="cluster info", run=body(routes.decode_cluster_info), files=_WIRE,
-               raises=REMOTE, seeds=(dialect.encode_body(info),), tokens=_TOKENS),
         Target(name="name server", run=server, seeds=(history,), files=_SERVER, tokens=_TOKENS,
                size_max=8192),
     )  # fmt: skip

@@ -13,11 +13,14 @@ from actors.namesrv.core import settings
 from actors.namesrv.core.name_server import Asked, not_saved
 from actors.storage.files.stepping import finish
 from wire.broker.codes import RequestCode
-from wire.broker.dialect import encode_body
+from wire.broker.dialect import BodyDecoder, encode_body
 from wire.broker.java_json import quote_integer_keys
-from wire.broker.routes import QueueData, TopicRouteData, decode_members, decode_topics
+from wire.broker.routes import MemberGroupFound, QueueData, TopicList, TopicRouteData
 from wire.dledger.files import decode_properties_file
 from wire.remoting.header import Header
+
+TOPICS = BodyDecoder(TopicList)
+MEMBERS = BodyDecoder(MemberGroupFound)
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def server() -> Driven:
 def topics(server: Driven, code: int, **fields: object) -> tuple[str, ...]:
     answer = server.ask(code, **fields)
     assert answer.code == 0
-    return decode_topics(answer.body).topic_list
+    return TOPICS.decode(answer.body).topic_list
 
 
 # ---- the recorded session ----
@@ -134,7 +137,7 @@ def test_clusters_and_members(server: Driven) -> None:
     }  # fmt: skip
     fields = {"clusterName": "C", "brokerName": "a"}
     answer = server.ask(RequestCode.GET_BROKER_MEMBER_GROUP, **fields)
-    assert decode_members(answer.body).broker_addrs == {0: "a:0", 1: "a:1"}
+    assert MEMBERS.decode(answer.body).broker_member_group.broker_addrs == {0: "a:0", 1: "a:1"}
     answer = server.ask(RequestCode.GET_BROKER_MEMBER_GROUP, clusterName="C", brokerName="zz")
     assert answer.body == (
         b'{"brokerMemberGroup":{"brokerAddrs":{},"brokerName":"zz","cluster":"C"}}'
@@ -146,7 +149,7 @@ def test_lists_of_topics(server: Driven) -> None:
     assert set(topics(server, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)) == {"x", "y", "z"}
     assert set(topics(server, RequestCode.GET_TOPICS_BY_CLUSTER, cluster="D")) == {"x", "z"}
     assert topics(server, RequestCode.GET_TOPICS_BY_CLUSTER, cluster="E") == ()
-    system = decode_topics(server.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS).body)
+    system = TOPICS.decode(server.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS).body)
     assert set(system.topic_list) == {"C", "D", "a", "b"}
     assert system.broker_addr in ("a:0", "a:1", "b:0")
     server.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"enableAllTopicList=false")

@@ -34,8 +34,8 @@ FIELDS: dict[int, type[Fields]] = {
 }  # fmt: skip
 ANSWERS: dict[int, type[Fields]] = {205: routes.WipedTopics, 327: routes.AddedTopics}
 READERS: dict[int, Callable[[bytes], Any]] = {
-    103: routes.decode_kv_table, 105: decode_route, 106: routes.decode_cluster_info,
-    206: routes.decode_topics,
+    103: routes.decode_kv_table, 105: decode_route, 106: BodyDecoder(routes.ClusterInfo).decode,
+    206: BodyDecoder(routes.TopicList).decode,
 }  # fmt: skip
 
 

@@ -208,9 +208,6 @@ class KVConfig(Body, frozen=True, kw_only=True):
 
 _ENDS_KEY = re.compile(r"[ \t\f=:#!]")
 _ROUTE = BodyDecoder(TopicRouteData)
-_CLUSTER = BodyDecoder(ClusterInfo)
-_MEMBERS = BodyDecoder(MemberGroupFound)
-_TOPICS = BodyDecoder(TopicList)
 _TABLE = BodyDecoder(KVTable)
 _CONFIG = BodyDecoder(KVConfig)
 
@@ -231,21 +228,6 @@ def encode_route(route: TopicRouteData, *, version: int, standard_json: bool = F
 def decode_route(body: bytes) -> TopicRouteData:
     """Decode a route, with or without quotes around ids. Raises: RemoteProtocolError."""
     return _ROUTE.decode(body)
-
-
-def decode_cluster_info(body: bytes) -> ClusterInfo:
-    """Decode the answer to GET_BROKER_CLUSTER_INFO. Raises: RemoteProtocolError."""
-    return _CLUSTER.decode(body)
-
-
-def decode_members(body: bytes) -> BrokerMemberGroup:
-    """Decode the answer to GET_BROKER_MEMBER_GROUP. Raises: RemoteProtocolError."""
-    return _MEMBERS.decode(body).broker_member_group
-
-
-def decode_topics(body: bytes) -> TopicList:
-    """Decode a list of topics. Raises: RemoteProtocolError."""
-    return _TOPICS.decode(body)
 
 
 def decode_kv_table(body: bytes) -> dict[str, str]:

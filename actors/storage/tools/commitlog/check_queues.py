@@ -28,6 +28,7 @@ from actors.storage.derived.queue_files import (
     list_queues,
     queue_heads,
 )
+from actors.storage.derived.record_proof import EXTENDED_BELOW
 from actors.storage.tools.findings import FINDINGS_MAX, MENDED_BY_NODE, Findings
 from actors.storage.tools.stores import GroupStore, size_of
 from wire.files.commit_log import RecordHead, segment_name, segment_offset
@@ -40,9 +41,6 @@ UNUSED = bytes(UNIT_BYTES)
 DIFFERENCES_MAX = 10_000
 """How many differences of all queues are kept until it is known whether they matter; more are
 counted."""
-EXTENDED_BELOW = -(1 << 31)
-"""A lower tags code is the address of a unit in `consumequeue_ext` (upstream:
-enableConsumeQueueExt; ConsumeQueueExt.isExtAddr)."""
 
 
 NEVER = -1
