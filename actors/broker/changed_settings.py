@@ -161,7 +161,8 @@ class ChangedSettings:
             left = len(problems) - _PROBLEMS_MAX
             more = [f"{left} more"] if left > 0 else []
             raise NotChanged("; ".join(problems[:_PROBLEMS_MAX] + more) or "nothing to change")
-        before, at_ms = self._changed, self.now_ms()
+        before = self._changed
+        at_ms = min(max(self.now_ms(), self.permission_ms + 1), _MS_MAX - 1)
         self._changed = before | {
             name: _Changed(text.strip(), self._in_file(name), at_ms)
             for name, text in wanted.items()

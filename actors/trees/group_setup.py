@@ -175,7 +175,7 @@ class GroupSetup:
             path=made.layout.settings,
             file_group=group,
             source=f"groups.{group.name} in {config.path or 'the configuration'}",
-            now_ms=env.wall_clock_ms,
+            now_ms=partial(_change_ms, env, made.metadata),
         )
         changed.load()
         return attrs.evolve(made, changed=changed)
@@ -231,6 +231,13 @@ class GroupSetup:
             role_status=role_status,
             acknowledged=AcknowledgedMark(),
         )
+
+
+def _change_ms(env: Env, view: MetadataView) -> int:
+    """Return the time of a change of settings: not before the version of the topics, although the
+    clock may be, as a name server takes a permission only with a version that it does not know.
+    """
+    return max(env.wall_clock_ms(), view.tables.topics.data_version.timestamp + 1)
 
 
 def _registering(config: ClusterConfig, node: str, group: ClassicGroup) -> Registering | None:

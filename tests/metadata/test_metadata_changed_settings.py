@@ -174,6 +174,10 @@ async def test_a_brokers_permission_is_in_its_routes_at_once(autojump_clock: obj
         for value in (4, 6, 4):
             await changed(operator, f"brokerPermission={value}\n".encode())
             await until_seen({value}, 2.0)
+        for value in (6, 4):  # a version that they know would tell them nothing
+            world.node("n0").skew_ms -= 60_000
+            await changed(operator, f"brokerPermission={value}\n".encode())
+            await until_seen({value}, 2.0)
         await restarted(world, nodes)
         await nodes.change(topic("b"))
         await until_seen({4}, 60.0)
