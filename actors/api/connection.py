@@ -277,7 +277,7 @@ class Connection(Actor[_Inbox]):
                 text = f"request number {request.id} is in use"
                 await self._fail(request.id, RequestRefused(api.ERROR_BAD_REQUEST, text))
             case api.Hello():
-                text = "hello is the first request, and only the first"
+                text = "only the first request may be hello"
                 await self._fail(request.id, RequestRefused(api.ERROR_BAD_REQUEST, text))
             case api.Append():
                 self._in_flight.take(request.id, size_bytes)
@@ -377,7 +377,7 @@ class Connection(Actor[_Inbox]):
     async def _cancel(self, request: int) -> None:
         running = self._running.get(request)
         if running is None:
-            text = f"request number {request} is no running subscription"
+            text = f"request number {request} is not a running subscription"
             await self._fail(request, RequestRefused(api.ERROR_BAD_REQUEST, text))
         else:
             running.scope.cancel()  # `ended` follows when its task has ended

@@ -129,7 +129,7 @@ class Incarnations:
             self._registry.crash_log.restarted(child.path, current.number, again)
 
     def _report(self, child: Child, current: Incarnation) -> None:
-        """Emit the end of an incarnation as an event; a long one resets the child's back-off."""
+        """Emit the end of an incarnation as an event. A long one resets the child's back-off."""
         if current.error is not None:
             if current.ready or child.restarts:  # else whoever has it started gets the error
                 self._registry.crash_log.crashed(child.path, current.number, current.error)

@@ -190,7 +190,7 @@ async def test_what_does_not_run_cannot_be_cancelled(autojump_clock: MockClock) 
     async with serving() as served, bare_client(served) as client:
         failed = await client.ask(frames.Cancel(id=9))
         assert isinstance(failed, frames.Failed)
-        assert failed.message == "request number 9 is no running subscription"
+        assert failed.message == "request number 9 is not a running subscription"
         await client.send(frames.Grant(id=9, credit=1))
         await quiet(client)
 

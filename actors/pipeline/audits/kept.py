@@ -70,7 +70,7 @@ def cut_on_a_node(events: DataFrame) -> DataFrame:
 def acknowledged_by_recovery(events: DataFrame, recoveries: DataFrame) -> DataFrame:
     """Return `held_by_recovery`, with `held` lowered to the end of the epoch's last answer.
 
-    A slave syncs and reports also a part of a record, which its next start cuts.
+    A slave also syncs and reports a part of a record, which its next start cuts.
     """
     ends = with_epoch(events, view(events, "AppendsAcknowledged")).select(
         "group", "number", fn.col("next_bytes").alias("end")

@@ -349,11 +349,11 @@ def of_entries(
 
 
 def may_be_torn(data: bytes | memoryview, pos: int) -> bool:
-    """Whether a part of this complete entry at `pos` may be missing.
+    """Return whether a part of this complete entry at `pos` may be missing.
 
-    Then one of its granules is all zeros, or the last byte of its body is zero. What a power loss
-    takes reads as zeros, granule by granule. A write that the system broke off may end at any byte,
-    and zeros follow it. Whether the head is there can be told from the head itself.
+    If a part is missing, one of the entry's granules is all zeros, or the last byte of its body is
+    zero. A power loss replaces whole granules by zeros. A write that the system broke off may end
+    at any byte, and zeros follow it. The head itself shows whether it is complete.
     """
     size = len(data)
     if size > ENTRY_HEAD_BYTES and data[-1] == 0:

@@ -263,7 +263,10 @@ class LiveFile:
         self.events += len(lines)
 
     async def publish(self, syncer: Syncer) -> EventFile:
-        """Sync, rename, sync the folder. Raises: OSError; then it must be repaired."""
+        """Sync the file, rename it, and sync its folder.
+
+        Raises: OSError: the file has to be repaired.
+        """
         self._handle.close()
         await syncer.sync([self.file.part_path])
         self._disk.rename(self.file.part_path, self.file.path)
