@@ -20,10 +20,11 @@ class HAListening:
 
 @attrs.frozen(kw_only=True)
 class HAConnectionRefused:
-    """A connection was closed unheard. Emitted by accept_socket, for the 1st, 2nd, 4th, 8th ...
-    only.
+    """A connection was closed, and it is not known whose it was. Emitted by accept_socket, and by
+    connection_state where a handshake says that, for the 1st, 2nd, 4th, 8th ... of each only.
 
-    `count` is the number so far; `reason` is "unknown address" or "too many connections".
+    `count` is the number so far; `reason` is "unknown address", "too many connections", or why the
+    connection ended.
     """
 
     address: str

@@ -28,6 +28,8 @@ from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, dy
 from actors.storage.commitlog import store_messages
 from actors.storage.log.growth import Subscribe, Unsubscribe
 
+GONE = (Lost.PEER_CLOSED, Lost.BROKEN, Lost.STOPPED)
+"""The ends of connections that nobody here has ended: a probe of the port is not refused."""
 RATES_WITHIN_S = 0.1
 """By how much the count of bytes sent per second may be late, in seconds."""
 
@@ -65,12 +67,18 @@ class Sent:
 
 @attrs.frozen(kw_only=True)
 class Ending:
-    """A connection is about to end. Of its two sockets, the first one's reason counts."""
+    """A connection is about to end. Of its two sockets, the first one's reason counts.
+
+    Attributes:
+        report_bytes: the report that was refused.
+        stranger: the address of a connection of which it was never said whose it is; "": of others.
+    """
 
     connection: int
     reason: Lost
     detail: str
-    report_bytes: int | None = None  # the report that was refused
+    report_bytes: int | None = None
+    stranger: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -225,6 +233,7 @@ class ConnectionState(Actor[Message]):
     _extent: LogExtent = attrs.field(default=LogExtent(0, 0, 0))
     _refused: Refused = attrs.field(default=Refused(unknown_count=0, full_count=0))
     _client: ClientChanged | None = None
+    _strangers_count: int = 0
 
     async def on_start(self) -> None:
         await self._store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=math.inf))
@@ -268,6 +277,16 @@ class ConnectionState(Actor[Message]):
             await self._connections.tell(dynamic.StopChild(name=name, reply_to=None))
 
     async def _ending(self, message: Ending) -> None:
+        if message.stranger:
+            if message.reason in GONE:
+                return
+            count = self._strangers_count = self._strangers_count + 1
+            if count & (count - 1) == 0:
+                what = f"{message.reason.value}: {message.detail}".removesuffix(": ")
+                self.ctx.emit(
+                    events.HAConnectionRefused(address=message.stranger, reason=what, count=count)
+                )
+            return
         slave = self._table.ending(message.connection, message.reason, message.detail)
         offset = message.report_bytes
         if slave is None or offset is None or message.reason is not Lost.REPORT_AHEAD:
@@ -293,7 +312,7 @@ class ConnectionState(Actor[Message]):
             slaves=slaves,
             in_sync_count=sum(slave.in_sync for slave in slaves),
             connections_count=self._table.connection_count,
-            refused_count=self._refused.unknown_count,
+            refused_count=self._refused.unknown_count + self._strangers_count,
             full_count=self._refused.full_count,
             refused_host=self._refused.host,
             client=self._client,

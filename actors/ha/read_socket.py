@@ -276,5 +276,6 @@ class ReadSocket(Actor[_Inbox]):
                 reason=reason,
                 detail=detail,
                 report_bytes=report_bytes,
+                stranger="" if self._peer.slave else self._address,
             )
         )

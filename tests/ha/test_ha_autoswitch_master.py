@@ -87,12 +87,29 @@ async def test_who_is_no_replica_gets_nothing_and_leaves_nothing(
             await slave.shake(first)
         assert await slave.peer.ended()
         assert slave.peer.got == b""
+        await until(lambda: bool(kit.of(events.HAConnectionRefused)))
+        (refused,) = kit.of(events.HAConnectionRefused)
+        reason = Lost.NO_HANDSHAKE.value if first is None else f"{Lost.NO_REPLICA.value}: broker"
+        assert refused.reason.startswith(reason)
+        assert refused.address.startswith("127.0.0.2:")
         status = await kit.status()
-        assert status.connections_count == 0
+        assert (status.connections_count, status.refused_count) == (0, 1)
         assert kit.of(events.HATransferStarted) == []
         again = await slave_of(kit)
         await again.shake(2)
         assert (await again.answer()).end == 5000
+
+
+async def test_a_probe_of_the_port_is_nobody(autojump_clock: object, known: Known) -> None:
+    async with node("n0", cluster()) as kit:
+        for _ in range(3):
+            slave = await slave_of(kit)
+            slave.peer.stream.abort()
+        await trio.sleep(1.0)
+        status = await kit.status()
+        assert (status.connections_count, status.refused_count) == (0, 0)
+        assert kit.of(events.HAConnectionRefused) == []
+        assert kit.of(events.HAConnectionOpened) == []
 
 
 async def test_bytes_that_are_no_request_end_the_connection(
