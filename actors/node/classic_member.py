@@ -117,7 +117,7 @@ class ClassicMember(Part):
                 held = await asked(
                     self.node,
                     self.store,
-                    lambda reply: store_messages.GetRange(reply_to=reply),
+                    lambda reply: store_messages.GetRange(reply_to=reply, looks=True),
                     store_messages.LogRange,
                 )
             except Closed:

@@ -145,10 +145,10 @@ class Kit(Machine):
             )
         )
 
-    async def range(self) -> store_messages.LogRange:
+    async def range(self, *, looks: bool = False) -> store_messages.LogRange:
         return await self.store.ask(
             store_messages.LogRange,
-            lambda reply_to: store_messages.GetRange(reply_to=reply_to),
+            lambda reply_to: store_messages.GetRange(reply_to=reply_to, looks=looks),
             timeout_s=5.0,
         )
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import trio
-from store_kit import ROOT, Kit, full_disk, running, small_group, until
+from store_kit import ROOT, FullDisk, Kit, full_disk, running, small_group, until
 
+from actors.env.protocols import Disk
 from actors.errors import LogFull
 from actors.events import store as events
 from actors.storage.files.room import NO_ROOM
@@ -107,11 +108,25 @@ async def test_a_disk_that_will_soon_be_full_for_the_log(
     disk = full_disk()
     async with running(disk, small_group(segment_bytes=64 << 20)) as kit:
         await kit.append(b"x")
-        assert (await kit.range()).no_room_soon == ""
+        assert (await kit.range(looks=True)).no_room_soon == ""
         disk.free, disk.used = free, used
-        found = await kit.range()
+        assert (await kit.range()).no_room_soon == ""
+        found = await kit.range(looks=True)
         assert (found.no_room, found.no_room_soon) == ("", why and NO_ROOM + why)
         await kit.append(b"goes into what is reserved")
+
+
+async def test_a_question_ends_no_node_whose_disk_does_not_tell(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(disk: Disk, path: str) -> int:
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    disk = full_disk()
+    async with running(disk) as kit:
+        monkeypatch.setattr(FullDisk, "free_bytes", fails)
+        assert (await kit.range(looks=True)).no_room_soon == ""
+        await kit.append(b"x")
 
 
 async def test_a_log_without_inodes_will_soon_be_full(autojump_clock: Any) -> None:
@@ -119,7 +134,7 @@ async def test_a_log_without_inodes_will_soon_be_full(autojump_clock: Any) -> No
     async with running(disk) as kit:
         await kit.append(b"x")
         disk.faults.use_up_inodes(80.0)
-        found = await kit.range()
+        found = await kit.range(looks=True)
         assert found.no_room == ""
         assert found.no_room_soon.startswith(f"{NO_ROOM}the disk has no inode left")
 

@@ -232,7 +232,9 @@ class Store(Actor[_Inbox]):
             case store_messages.ForgetTopics():
                 self._commit.forget(message)
             case GetRange():
-                message.reply_to.send(self._range(takes_parsed=message.takes_parsed))
+                found = self._range(takes_parsed=message.takes_parsed)
+                soon = self._cleaner.lacks_next() if message.looks else ""
+                message.reply_to.send(attrs.evolve(found, no_room_soon=soon))
             case Subscribe():
                 await self._growth.subscribe(message, self._grown())
             case Unsubscribe():
@@ -267,7 +269,6 @@ class Store(Actor[_Inbox]):
             begins_bytes=self._begins_bytes,
             stands_still=self._cleaner.stands_still,
             no_room=self._cleaner.lacks,
-            no_room_soon=self._cleaner.lacks_next(),
         )
 
     def _grown(self) -> LogGrew:

@@ -138,7 +138,8 @@ class LogRange:
         begins_bytes: see `recovery.ScanResult`.
         stands_still: why old files do not go, for people; "": they do, or there are none.
         no_room: why nothing can be written, for people; "": it can.
-        no_room_soon: as `no_room`, or why that is so once what is reserved has been written.
+        no_room_soon: as `no_room`, or why that is so once what is reserved has been written; "" to
+            whoever does not ask for it.
     """
 
     min_bytes: int
@@ -160,10 +161,12 @@ class GetRange:
     Attributes:
         takes_parsed: the answer has `parsed`, and no later one: it proves nothing about what has
             rotted since.
+        looks: the answer has `no_room_soon`, for which the store looks at the disk.
     """
 
     reply_to: ReplyTo[LogRange]
     takes_parsed: bool = False
+    looks: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -267,15 +267,19 @@ class Cleaner:
         """Return why the log will soon take nothing more, for people; "" if it goes on.
 
         A look at the disk may be a round old, and a log goes on in what is reserved for it. So this
-        looks anew, and asks for what the log reserves next.
+        looks anew, and asks for what the log reserves next. A disk that does not tell ends nothing
+        here: a write will find out.
         """
         if self.lacks:
             return self.lacks
         disk, folder, wanted_bytes = self.env.disk, self.log.folder, self.log.wants_bytes
-        free_bytes = disk.free_bytes(folder)
-        if free_bytes < wanted_bytes or disk.free_files(folder) == 0:
-            return NO_ROOM + lacks(disk, folder, wanted_bytes)
-        used = disk.usage(folder)
+        try:
+            free_bytes = disk.free_bytes(folder)
+            if free_bytes < wanted_bytes or disk.free_files(folder) == 0:
+                return NO_ROOM + lacks(disk, folder, wanted_bytes)
+            used = disk.usage(folder)
+        except OSError:
+            return ""
         return self._full_text(used, free_bytes) if self.rules.is_full(used) else ""
 
     def _report(self, reason: str) -> None:
