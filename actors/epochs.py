@@ -149,13 +149,14 @@ def follow(own: History, other: History, end_bytes: int) -> History:
     """The history of a log that is the beginning of another one, and follows it from its end on.
 
     Args:
-        own, end_bytes: of the log, which was cut where `compare` found that the two part.
+        own, end_bytes: of the log, which was cut where `compare` found that the two part, or will
+            end there once it has what comes next; () is of an empty one.
         other: of the other one; its epochs that begin above the end of the log hold none of its
             bytes yet, and come later.
 
     Of epochs without bytes the other's count, so that the next byte is of the right one.
     """
-    held = trim(own, end_bytes) if end_bytes else ()
+    held = trim(own, end_bytes) if own and end_bytes else ()
     common = _newest_common(held, other)
     assert common is not None or not held  # FollowsItsOwnLog
     older = held[: held.index(common)] if common is not None else ()

@@ -290,15 +290,20 @@ def test_slaves_become_equal_to_their_master_whatever_they_were(data: Any) -> No
         for other in range(3):
             if other != master and data.draw(st.booleans()):
                 upto = data.draw(st.integers(0, len(logs[master])))
-                catch_up(logs, known, other, master, upto)
+                catch_up(logs, known, other, master, upto, data.draw(st.integers(1, 3)))
     final = data.draw(st.sampled_from(range(3)))
     newest = max(range(3), key=lambda at: (known[at][-1].number if known[at] else 0, len(logs[at])))
     catch_up(logs, known, final, newest, len(logs[newest])) if final != newest else None
     assert logs[final] == logs[newest]
 
 
-def catch_up(logs: list[bytes], known: list[History], own: int, master: int, upto: int) -> None:
-    """The replica `own` follows `master` up to an offset, or to the end of what it has itself."""
+def catch_up(
+    logs: list[bytes], known: list[History], own: int, master: int, upto: int, together: int = 1
+) -> None:
+    """The replica `own` follows `master` up to an offset, or to the end of what it has itself.
+
+    So many frames come at once.
+    """
     dialect = Known(known[master]).dialect()
     decoder = FrameDecoder(autoswitch.MASTER_HEADER)
     end = len(logs[master])
@@ -312,19 +317,19 @@ def catch_up(logs: list[bytes], known: list[History], own: int, master: int, upt
     assert found.end_bytes is not None, found.text
     logs[own] = logs[own][: found.end_bytes]
     assert logs[master].startswith(logs[own])
-    known[own] = follow(known[own], found.theirs, len(logs[own]))
     progress = slave(found.theirs, len(logs[own]), dialect)
-    at, size = len(logs[own]), 1
+    at, size, frames = len(logs[own]), 1, []
     while size > 0:  # the last frame is a heartbeat
         size = max(min(upto - at, dialect.stretch_end(at) - at), 0)
-        data = dialect.encode_frame_header(at, size) + logs[master][at : at + size]
-        effects = progress.received(data, 1.0)
+        frames.append(dialect.encode_frame_header(at, size) + logs[master][at : at + size])
+        at += size
+    for first in range(0, len(frames), together):
+        effects = progress.received(b"".join(frames[first : first + together]), 1.0)
         assert effects.lost is None, effects.detail
         if effects.follow is not None:
             known[own] = follow(known[own], *effects.follow)
         logs[own] += b"".join(each.data or b"" for each in effects.append)
         progress.grew(LogExtent(0, len(logs[own]), len(logs[own])))
-        at += size
     end_bytes = len(logs[own])
     assert known[own] == tuple(each for each in found.theirs if each.start_bytes <= end_bytes)
     assert compare(known[own], len(logs[own]), found.theirs, end).consistent_bytes == len(logs[own])
