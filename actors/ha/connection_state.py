@@ -36,16 +36,11 @@ RATES_WITHIN_S = 0.1
 
 @attrs.frozen(kw_only=True)
 class ConnectionOpened:
-    """A stream from a slave's address was accepted, or a handshake said that it is a slave's.
-
-    Attributes:
-        async_learner: whether the slave asks to be counted in no set.
-    """
+    """A stream from a slave's address was accepted, or a handshake said that it is a slave's."""
 
     slave: str
     connection: int
     address: str
-    async_learner: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -46,11 +46,13 @@ class SlaveJoined:
 
     Attributes:
         holds_from_bytes: see `report_progress.Start`.
+        async_learner: whether it asks to be counted nowhere, so what it acknowledges is ignored.
     """
 
     slave: str
     connection: int
     holds_from_bytes: int
+    async_learner: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -143,6 +145,10 @@ class GroupTransfer(Actor[_Inbox]):
         within_s = GROWTH_WITHIN_S if self._wait.copies > 1 else 0.0
         await self._store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=within_s))
 
+    def _joined(self, message: SlaveJoined) -> None:
+        if not message.async_learner:
+            self._wait.joined(message.slave, message.connection, message.holds_from_bytes)
+
     async def handle_batch(self, messages: list[_Inbox]) -> None:
         acked: dict[tuple[str, int], SlaveAcked] = {}
         now_s = self.ctx.now_s()
@@ -159,7 +165,7 @@ class GroupTransfer(Actor[_Inbox]):
                     self._wait.acked(message.slave, connection, offset_bytes, now_s)
                     acked[_connection(message)] = message
                 case SlaveJoined():
-                    self._wait.joined(message.slave, message.connection, message.holds_from_bytes)
+                    self._joined(message)
                 case SlaveGone():
                     self._wait.gone(message.slave, message.connection)
                 case _DeadlineCame():

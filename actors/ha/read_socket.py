@@ -101,6 +101,7 @@ class ReadSocket(Actor[_Inbox]):
     _connection_state: ActorRef[connection_state.Message]
     _decoder: RequestDecoder = attrs.field(init=False)
     _progress: ReportProgress = attrs.field(init=False)
+    _is_learner: bool = False
     _ending: bool = False
 
     async def on_start(self) -> None:
@@ -203,6 +204,7 @@ class ReadSocket(Actor[_Inbox]):
 
     async def _identified(self, identified: report_progress.Identified) -> None:
         """Open the connection as its slave's, once, and answer."""
+        self._is_learner = identified.async_learner
         if not self._peer.slave:
             self._peer.slave = identified.slave
             self.ctx.emit(
@@ -215,7 +217,6 @@ class ReadSocket(Actor[_Inbox]):
                     slave=identified.slave,
                     connection=self._connection,
                     address=self._address,
-                    async_learner=identified.async_learner,
                 )
             )
         await self._write_socket.tell(write_socket.Answer(data=identified.answer))
@@ -234,6 +235,7 @@ class ReadSocket(Actor[_Inbox]):
                 slave=self._peer.slave,
                 connection=self._connection,
                 holds_from_bytes=start.holds_from_bytes,
+                async_learner=self._is_learner,
             )
         )
         await self._write_socket.tell(write_socket.Begin(start_bytes=start.start_bytes))

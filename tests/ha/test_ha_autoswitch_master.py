@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 from autoswitch_kit import EpochSlave, Known, history
-from ha_kit import SEGMENT, Kit, cluster, node, until
+from ha_kit import SEGMENT, Kit, cluster, node, until, waiting
 
 from actors.events import ha as events
 from actors.ha.core.states import HAConnectionState, Lost
@@ -123,6 +125,30 @@ async def test_bytes_that_are_no_request_end_the_connection(
         assert await slave.peer.ended()
         await until(lambda: bool(kit.of(events.HAConnectionClosed)))
         assert kit.of(events.HAConnectionClosed)[0].reason.startswith(Lost.BAD_REQUEST.value)
+
+
+@pytest.mark.checklist(33, of="autoswitch")
+async def test_a_learner_gets_the_log_and_acknowledges_nothing(
+    autojump_clock: object, known: Known
+) -> None:
+    """autoswitch-ha.md T19: upstream counts it."""
+    async with node("n0", cluster("copies = 2")) as kit:
+        learner, other = await slave_of(kit), await slave_of(kit)
+        answers: list[Any] = []
+        wait = waiting(0, 100, trio.current_time() + 100.0, answers)
+        await learner.shake(2, async_learner=True)
+        await learner.answer()
+        await learner.report(0)
+        await kit.append(LOG[:100], waits=(wait,))
+        assert (await learner.frame())[1] == LOG[:100]
+        await learner.report(100)
+        await trio.sleep(1.0)
+        assert answers == []
+        await other.shake(3)
+        await other.answer()
+        await other.report(100)
+        await until(lambda: bool(answers))
+        assert answers[0].copies == 2
 
 
 async def test_a_newer_connection_of_a_slave_replaces_the_older_one(
