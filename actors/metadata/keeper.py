@@ -245,8 +245,11 @@ class MetadataKeeper(Actor[_Inbox]):
         The dispatcher also has to know which topics are no longer deleted: their records can be
         older than the deletion, by a clock that was set back.
         """
-        deleted = deleted_topics(self.view.tables.topics)
-        if self.dispatcher is not None and deleted != deleted_topics(old.topics):
+        before, topics = old.topics, self.view.tables.topics
+        # most changes are of offsets, and up to DELETED_MAX topics take a while to decode
+        deleted = {} if topics is before else deleted_topics(topics)
+        is_other = topics is not before and deleted != deleted_topics(before)
+        if self.dispatcher is not None and is_other:
             self.ctx.ask_later(
                 self.dispatcher,
                 TopicsDeleted,
