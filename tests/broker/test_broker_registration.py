@@ -322,6 +322,26 @@ def test_what_was_wiped_stays_so_until_a_topic_changes(count: int) -> None:
     assert told.registration.is_registered
 
 
+def test_a_name_server_that_was_away_is_asked_again_what_it_has() -> None:
+    """Only one that takes registrations and compares nothing is not."""
+    told, have = Told(), table("a", "b")
+    told.send_all(have)
+    changed = table("a", "b", "c", counter=2)
+    for number in range(2):  # the comparison, and the registration after it
+        request = told.registration.next(changed, told.now_s)
+        assert request is not None
+        assert request.compares is (number == 0)
+        told.registration.failed("no connection", told.now_s)
+        told.now_s = told.registration.due_s or 0.0
+    told.send_all(changed)
+    told.wipe()
+    told.send_all(table("a", "b", "c", "d", counter=3))
+    assert (told.compared, told.sent[-1]) == (1, ["d"])
+    told.now_s += 2 * PERIOD_S
+    told.send_all(table("a", "b", "c", "d", counter=3))
+    assert [told.perm(name) for name in "abcd"] == [4, 4, 4, 6]
+
+
 def test_a_large_table_is_told_once_while_a_name_server_has_it() -> None:
     told, have = Told(), table(*(f"t{number}" for number in range(PART_TOPICS + 1)))
     told.send_all(have)

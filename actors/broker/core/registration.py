@@ -126,7 +126,7 @@ class Registration:
     _is_asked: bool = False
     _compares: bool = False  # that is under way
     _is_known: bool = False  # it was just compared: it has what it was told
-    _compares_nothing: bool = False  # it did not answer the question
+    _compares_nothing: bool = False  # it takes registrations, and did not answer the question
     _due_s: float = 0.0
 
     def next(self, table: TopicTable, now_s: float) -> Told | None:
@@ -218,7 +218,7 @@ class Registration:
             self.answered(now_s, changed=True)
             self._compares_nothing = True
             return
-        self._is_asked, self._is_known = False, False
+        self._is_asked = self._is_known = self._compares_nothing = False
         self.is_registered, self.reason = False, reason
         self._told = self._full = self._single = None
         self._parts = ()
