@@ -102,7 +102,7 @@ async def _hindrance(part: LedgerMember, role: RoleChanged, node: str, code: Res
     if peer.lag >= lag_max:
         return (
             f"{node} is {counted(peer.lag, 'entry', 'entries')} of {name} behind,"
-            f" {lag_max} are too many{then}"
+            f" {lag_max:,} are too many{then}"
         )
     return _lacking_votes(part, node, signs)
 

@@ -111,7 +111,7 @@ async def test_a_member_far_behind_is_refused(cluster: SimCluster) -> None:
     leader, away = cluster.master_of(GROUP), other(cluster)
     await cluster.kill(away)
     await cluster.log(GROUP).append([b"%d" % number for number in range(1200)])
-    behind = rf"^{away} is 1200 entries of {GROUP} behind, 1000 are too many$"
+    behind = rf"^{away} is 1,200 entries of {GROUP} behind, 1,000 are too many$"
     with pytest.raises(RequestRefused, match=behind):
         await cluster.node(leader).transfer_leader(GROUP, away)
 
@@ -131,7 +131,7 @@ async def test_why_a_member_without_room_does_not_take_over(
     kind: type[Exception] = OutcomeUnknown
     words = f"^{full} did not take {GROUP} over .*: {reason}"
     if count >= 1000:
-        kind, words = RequestRefused, f"entries of {GROUP} behind, 1000 are too many: {reason}"
+        kind, words = RequestRefused, f"entries of {GROUP} behind, 1,000 are too many: {reason}"
     with pytest.raises(kind, match=words):
         await cluster.node(leader).transfer_leader(GROUP, full)
     own = group_statuses(await cluster.node(leader).status())[GROUP]
