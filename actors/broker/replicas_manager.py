@@ -43,7 +43,6 @@ from actors.storage.files.replacing import replace_file, settle_spares, spare_pa
 from actors.storage.files.whole_files import read_bytes
 from wire.broker import controller as said
 from wire.broker.codes import RequestCode
-from wire.broker.dialect import encode_body
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.files.broker_identity import (
     FILE_BYTES_MAX,
@@ -61,8 +60,11 @@ CHANGE_S: Final = 600.0
 _OF_THE_LIVING: Final = (
     RequestCode.CONTROLLER_REGISTER_BROKER,
     RequestCode.CONTROLLER_ELECT_MASTER,
+    RequestCode.CONTROLLER_GET_REPLICA_INFO,
 )
-"""Before these a heartbeat is sent: only who lives is elected."""
+"""A heartbeat is sent before these: only who lives is elected, and the lease that an answer renews
+ends before the announced time of that heartbeat.
+"""
 CHANGE_RETRY_S: Final = 0.5
 """The pause before a failed change of the role is tried again."""
 
@@ -241,7 +243,7 @@ class ReplicasManager(Actor[_Inbox]):
     def _call(self, ask: Ask) -> None:
         if ask.code in _OF_THE_LIVING:
             self._beat()
-        fields, body = ask.fields, ask.body
+        fields = ask.fields
         self.ctx.ask_later(
             self.client,
             Frame,
@@ -249,7 +251,6 @@ class ReplicasManager(Actor[_Inbox]):
                 address=Address(*endpoint_of(ask.to)),
                 code=ask.code,
                 ext_fields=None if fields is None else write_fields(fields),
-                body=b"" if body is None else encode_body(body),
                 timeout_s=CALL_S,
                 reply_to=reply_to,
             ),
@@ -276,6 +277,7 @@ class ReplicasManager(Actor[_Inbox]):
 
     def _read(self) -> BrokerIdentity | None:
         """Return what the files say. Raises: ConfigError: one of them cannot be read."""
+        path = self.folder
         try:
             settle_spares(self.disk, self.folder)
             for name in (FILE_NAME, TEMP_NAME):

@@ -66,6 +66,10 @@ APPEND_S: Final = 3600.0
 """How many seconds an event may take to be committed. It ends earlier with the leadership; nothing
 is decided meanwhile, as its outcome is not known.
 """
+SCAN_S: Final = 5.0
+"""The seconds between two looks at all broker sets, for one that wants an election. Upstream:
+scanInactiveMasterInterval.
+"""
 PROOF_S: Final = 5.0
 """How many seconds a majority may take to confirm that this controller leads."""
 SETTLE_S: Final = 0.5
@@ -74,6 +78,8 @@ EXPIRY_LAG_S: Final = 0.01
 """How many seconds after the end of the announced time a silent replica is looked for."""
 LATE_S: Final = 0.25
 """A look that comes so many seconds too late finds heartbeats unread, and is put off by as much."""
+PUT_OFF_MAX: Final = 8
+"""How many times in a row: a loop that is always late has to find who is dead, too."""
 NOT_LEADER: Final = "The controller is not in leader state"
 UNCLEAN: Final = "enableElectUncleanMaster"
 NOTIFY: Final = "notifyBrokerRoleChanged"
@@ -104,7 +110,18 @@ class _Look:
 
 @attrs.frozen
 class _StartedLongAgo:
-    """Timer: whoever lives has been heard of by now."""
+    """Timer: whoever lives has been heard of by now.
+
+    Attributes:
+        due_s: when it was due.
+    """
+
+    due_s: float
+
+
+@attrs.frozen
+class _Scan:
+    """Timer: look at all broker sets."""
 
 
 @attrs.frozen
@@ -137,7 +154,9 @@ class _SettleDue:
 
 
 Message: TypeAlias = Request | ConnectionEnded | LeadershipChanged
-_Inbox: TypeAlias = Message | _Look | _StartedLongAgo | _Appended | _Proven | _Settled | _SettleDue
+_Inbox: TypeAlias = (
+    Message | _Look | _Scan | _StartedLongAgo | _Appended | _Proven | _Settled | _SettleDue
+)
 
 
 @attrs.frozen
@@ -174,7 +193,6 @@ class Controller(Actor[_Inbox]):
         member: this controller's own id in it.
         addresses: where each controller listens, by its id.
         view: the broker sets as this controller has applied them.
-        notifies: whether the replicas are told of an election at once; else they ask for it.
         role_status: which controller leads.
     """
 
@@ -190,7 +208,6 @@ class Controller(Actor[_Inbox]):
     member: str
     addresses: Mapping[str, str]
     view: ControllerView
-    notifies: bool
     role_status: LeaderStatus
     checker: ActorRef[Append]
     maintainer: ActorRef[ProveLeader]
@@ -206,6 +223,8 @@ class Controller(Actor[_Inbox]):
     _heard: set[ReplicaKey] = attrs.field(factory=set, init=False)  # since the start, till then:
     _all_heard_s: float = attrs.field(default=0.0, init=False)
     _look_s: float = attrs.field(default=math.inf, init=False)
+    _put_off: int = attrs.field(default=0, init=False)
+    _electing: set[str] = attrs.field(factory=set, init=False)  # sets whose election waits
 
     async def on_start(self) -> None:
         code = RequestCode
@@ -219,7 +238,9 @@ class Controller(Actor[_Inbox]):
         self._processors = Processors(table)
         self.view.living = Liveness()
         self._all_heard_s = self.ctx.now_s() + DEFAULT_TIMEOUT_S
-        self.ctx.timers.start_by("started", self._all_heard_s, _StartedLongAgo())
+        at_s = self._all_heard_s
+        self.ctx.timers.start_by("started", at_s, _StartedLongAgo(at_s))
+        self.ctx.timers.start("scan", SCAN_S, _Scan())
         self.view.listener = self._wake
         self._lead()
 
@@ -236,8 +257,10 @@ class Controller(Actor[_Inbox]):
                 case _Look():
                     self._look(message.due_s)
                 case _StartedLongAgo():
-                    self._heard.clear()
+                    self._started(message.due_s)
+                case _Scan():
                     self._due.update(each.name for each in self._sets)
+                    self.ctx.timers.start("scan", SCAN_S, _Scan())
                 case _Appended():
                     self._appended(message.outcome)
                 case _Settled():
@@ -272,6 +295,7 @@ class Controller(Actor[_Inbox]):
         if term == self._term:
             return
         self._term = term
+        self._unsettled = None  # who leads anew, in the same term, too, has applied all before
         self._give_up_waiting()
         if term is not None:
             names = [each.name for each in self._sets]
@@ -280,6 +304,7 @@ class Controller(Actor[_Inbox]):
 
     def _give_up_waiting(self) -> None:
         waiting, self._waiting = self._waiting, deque()
+        self._electing.clear()
         for asked in waiting:
             _not_leader(asked)
 
@@ -290,16 +315,38 @@ class Controller(Actor[_Inbox]):
         if found.broker_id is None:
             invalid = ResponseCode.CONTROLLER_INVALID_REQUEST
             return Answer(code=invalid, remark="Heart beat with empty brokerId")
+        known = self._sets.get(found.broker_name)
+        if known is not None and found.broker_id in known.replicas:
+            self._lives(found, request.channel)
+        return Answer(remark="Heart beat success")
+
+    def _lives(self, found: said.ControllerHeartbeat, channel: Channel) -> None:
+        """Take note of a sign of life of a replica that the controllers know."""
+        assert found.broker_id is not None
         key = ReplicaKey(found.cluster_name, found.broker_name, found.broker_id)
-        channel = request.channel
-        was_alive = key.broker_id in self.view.living.of(key.cluster, key.broker, -math.inf)
-        if self.view.living.heartbeat(found, channel.connection, self.ctx.now_s()):
+        living = self.view.living
+        was_alive = key.broker_id in living.of(key.cluster, key.broker, -math.inf)
+        if living.heartbeat(found, channel.connection, self.ctx.now_s()):
             channel.on_end(self._ended)
             if not was_alive:
                 channel.prove()
                 self._heard_of(key, found.broker_addr)
-            self._look_by(self.view.living.next_of(key))
-        return Answer(remark="Heart beat success")
+            self._look_by(living.next_of(key))
+
+    def _asks(self, question: Question, channel: Channel) -> None:
+        """Take a replica's request for its first sign of life: it may come before a heartbeat."""
+        found, broker_id = self._sets.get(question.broker), question.asker
+        if found is None or broker_id is None or broker_id not in found.replicas:
+            return
+        if broker_id in self.view.living.of(found.cluster, found.name, -math.inf):
+            return
+        beat = said.ControllerHeartbeat(
+            broker_addr=found.replicas[broker_id].address,
+            broker_id=broker_id,
+            broker_name=found.name,
+            cluster_name=found.cluster,
+        )
+        self._lives(beat, channel)
 
     def _ended(self, channel: Channel) -> None:
         self.ctx.self_ref.post(ConnectionEnded(channel.connection))
@@ -335,11 +382,25 @@ class Controller(Actor[_Inbox]):
             self._look_s = at_s
             self.ctx.timers.start_by("look", at_s, _Look(at_s))
 
+    def _started(self, due_s: float) -> None:
+        """Take nobody for alive any more who was never heard of."""
+        if self._is_late(due_s):
+            at_s = self._all_heard_s = self.ctx.now_s() + LATE_S
+            self.ctx.timers.start_by("started", at_s, _StartedLongAgo(at_s))
+            return
+        self._heard.clear()
+        self._due.update(each.name for each in self._sets)
+
+    def _is_late(self, due_s: float) -> bool:
+        """Whether a look has to be put off, as heartbeats may be unread; a few times in a row."""
+        is_late = self.ctx.now_s() - due_s > LATE_S and self._put_off < PUT_OFF_MAX
+        self._put_off = self._put_off + 1 if is_late else 0
+        return is_late
+
     def _look(self, due_s: float) -> None:
         self._look_s = math.inf
-        now_s = self.ctx.now_s()
-        if now_s - due_s > LATE_S:
-            self._look_by(now_s + LATE_S)
+        if self._is_late(due_s):
+            self._look_by(self.ctx.now_s() + LATE_S)
             return
         self._silent(self.view.living.expire(due_s), "silent for too long")
         next_s = self.view.living.next_expiry_s
@@ -362,12 +423,15 @@ class Controller(Actor[_Inbox]):
     def _in_turn(self, read: Callable[[Request], Question], request: Request) -> Answer | None:
         if not self._leads:
             return Answer(code=ResponseCode.CONTROLLER_NOT_LEADER, remark=NOT_LEADER)
-        if len(self._waiting) >= WAITING_MAX:
+        if len(self._waiting) - len(self._electing) >= WAITING_MAX:
             return Answer(code=REMOTING_SYSTEM_BUSY, remark=BUSY)
         try:
-            self._waiting.append(_Asked(read(request), request))
+            question = read(request)
         except RemoteProtocolError as error:
             raise Refused(REMOTING_SYSTEM_ERROR, str(error)) from None
+        if question.asker is not None:
+            self._asks(question, request.channel)
+        self._waiting.append(_Asked(question, request))
         request.body = b""
         return None
 
@@ -386,7 +450,7 @@ class Controller(Actor[_Inbox]):
 
     @property
     def _settings(self) -> dict[str, bool]:
-        return {UNCLEAN: self._sets.unclean, NOTIFY: self.notifies}
+        return {UNCLEAN: self._sets.unclean, NOTIFY: self.view.notifies}
 
     @property
     def _fixed(self) -> dict[str, str]:
@@ -413,7 +477,7 @@ class Controller(Actor[_Inbox]):
         if isinstance(found, settings.Refusal):
             return Answer(code=found.code, remark=found.remark)
         self.view.unclean = self._sets.unclean = found[UNCLEAN]
-        self.notifies = found[NOTIFY]
+        self.view.notifies = found[NOTIFY]
         self._due.update(each.name for each in self._sets)
         return Answer()
 
@@ -421,16 +485,19 @@ class Controller(Actor[_Inbox]):
 
     def _want_elections(self) -> None:
         due, self._due = self._due, set()
-        for name in sorted(due) if self._leads else ():
+        for name in sorted(due - self._electing) if self._leads else ():
             found = self._sets.get(name)
             wanted = None if found is None else self._sets.wanting(name, self._alive(found))
             if wanted is not None:
+                self._electing.add(name)
                 self._waiting.append(_Asked(election(wanted)))
 
     def _decide(self) -> None:
         """Decide what waits, up to the first decision that has to be committed."""
         while self._waiting and self._deciding is None:
             asked = self._waiting.popleft()
+            if asked.request is None:
+                self._electing.discard(asked.question.broker)
             found = _Decided(asked, asked.question.decide(self._sets, self._alive), self._term)
             event = found.decision.event
             if event is None:
@@ -465,6 +532,7 @@ class Controller(Actor[_Inbox]):
         asked, question, event = found.asked, found.asked.question, found.decision.event
         assert event is not None
         if isinstance(outcome, NotStored):
+            self.ctx.timers.start("scan", SETTLE_S, _Scan())
             _not_leader(asked, f"{NOT_LEADER}, or cannot write: {outcome}")
             return
         if isinstance(outcome, Exception):
@@ -487,7 +555,11 @@ class Controller(Actor[_Inbox]):
         ) is not None:
             self.ctx.emit(told)
         _answer(found)
-        if isinstance(event, changes.ElectMaster) and event.new_master_elected and self.notifies:
+        if (
+            isinstance(event, changes.ElectMaster)
+            and event.new_master_elected
+            and self.view.notifies
+        ):
             self._notify(question.broker)
 
     def _unsettle(self) -> None:

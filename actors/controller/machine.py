@@ -103,12 +103,14 @@ class ControllerView:
 
     Attributes:
         unclean: of `BrokerSets`, also of those of the next machine.
+        notifies: whether replicas are told of an election at once; else they ask for it.
         machine: the newest machine; only the group's state_machine_caller changes its state.
         living: which replicas live, as far as this member hears; only its controller changes it.
         listener: called when the machine's `term` may have changed.
     """
 
     unclean: bool = False
+    notifies: bool = True
     machine: ControllerMachine = attrs.field(factory=ControllerMachine, init=False)
     living: Liveness = attrs.field(factory=Liveness, init=False)
     listener: Callable[[], None] = attrs.field(default=lambda: None, init=False)

@@ -28,12 +28,14 @@ class Question:
         code: what is asked.
         decide: gives the decision on the sets as they are.
         asked_by: who wants an election, for events.
+        asker: the replica that asks, by its id; None: nobody who lives by asking.
     """
 
     broker: str
     code: Code
     decide: Callable[[BrokerSets, AliveOf], Decision]
     asked_by: str = "the controller"
+    asker: int | None = None
 
 
 def _alter(request: Request) -> Question:
@@ -48,8 +50,10 @@ def _alter(request: Request) -> Question:
 
 def _elect(request: Request) -> Question:
     asked = request.fields(said.ElectMaster)
-    by = "an operator" if asked.designate_elect else f"replica {asked.broker_id}"
-    return election(asked, by)
+    if asked.designate_elect:
+        return election(asked, "an operator")
+    found = election(asked, f"replica {asked.broker_id}")
+    return attrs.evolve(found, asker=asked.broker_id)
 
 
 def election(asked: said.ElectMaster, by: str = "the controller") -> Question:
@@ -70,6 +74,7 @@ def _register(request: Request) -> Question:
         broker=name,
         code=Code.CONTROLLER_REGISTER_BROKER,
         decide=lambda sets, alive: sets.register(asked, alive(sets.get(name))),
+        asker=asked.broker_id,
     )
 
 

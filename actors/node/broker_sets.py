@@ -52,7 +52,7 @@ def _line(found: BrokerSet, alive: Collection[int]) -> str:
     if not found.master_epoch:
         master = "no master yet"
     elif found.master_id is None:
-        waits = ", ".join(map(str, found.in_sync))
+        waits = ", ".join(map(str, found.in_sync)) or "none: all were cleaned"
         master = f"NO MASTER in epoch {found.master_epoch}, waits for replica {waits}"
     else:
         silent = "" if found.master_id in alive else ", silent"

@@ -31,7 +31,10 @@ class LedgerGroups:
         self._groups = groups
         self.role_statuses = {group.name: LeaderStatus() for group in groups}
         self._views = {
-            group.name: ControllerView(group.controller.elect_unclean_master)
+            group.name: ControllerView(
+                unclean=group.controller.elect_unclean_master,
+                notifies=group.controller.notify_role_changed,
+            )
             for group in groups
             if group.controller is not None
         }

@@ -99,8 +99,8 @@ def group_tree(setup: LedgerSetup, *, serves: bool = True) -> SupervisorSpec:
             ChildSpec(name="entry_pusher", start=entry_pusher),
             ChildSpec(name="entry_reader", start=partial(_entry_reader, setup)),
             ChildSpec(name="state_maintainer", start=partial(_state_maintainer, setup)),
-            *_controller(setup),
             *((server,) if serves else ()),
+            *_controller(setup),
         ),
         auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
     )
@@ -348,8 +348,8 @@ def _state_maintainer(setup: LedgerSetup) -> StateMaintainer:
 
 def _controller(setup: LedgerSetup) -> tuple[ChildSpec, ...]:
     """Return the children that make the member a controller; () if it is none."""
-    view, controller = setup.controller_view, setup.group.controller
-    if view is None or controller is None:
+    view = setup.controller_view
+    if view is None:
         return ()
     registry, paths, group = setup.registry, setup.paths, setup.group
     client = partial(
@@ -363,7 +363,6 @@ def _controller(setup: LedgerSetup) -> tuple[ChildSpec, ...]:
             name: str(Address(setup.address_of(name), group.port)) for name in group.members
         },
         view=view,
-        notifies=controller.notify_role_changed,
         role_status=setup.role_status,
         checker=registry.ref(paths.quorum_ack_checker),
         maintainer=registry.ref(paths.state_maintainer),

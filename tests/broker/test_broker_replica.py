@@ -325,6 +325,58 @@ def test_the_lease_begins_when_the_answered_request_was_sent() -> None:
     assert one.replica.reason.endswith("no answer")
 
 
+def test_an_answer_of_an_older_epoch_renews_no_lease_and_is_said() -> None:
+    controllers = Controllers()
+    controllers.live(1, 2)
+    one = Host(controllers).start()
+    one.until(Step.POLL)
+    newer = said.RoleChange(master_address="a", master_broker_id=1, master_epoch=5)
+    assert one.replica.told(newer, said.SyncStateSet()).role is not None
+    before = one.replica.lease_until_s
+    one.now_s += 60
+    one.take(one.replica.tick(one.now_s))
+    one.step()
+    assert one.replica.lease_until_s == before
+    assert one.replica.reason == "the controllers tell of epoch 1, older than 5"
+
+
+def test_a_leader_without_an_address_is_no_leader() -> None:
+    one = Host(Controllers(leader="localhost")).start()
+    one.step()
+    assert "no address" in one.replica.reason
+    assert one.ask is None
+
+
+def test_retries_back_off_while_a_leader_is_found_and_does_not_serve() -> None:
+    one = Host(Controllers()).start()
+    pauses = []
+    for _ in range(6):
+        one.step()  # who leads
+        assert one.ask is not None
+        refused = frame(Decision(code=ResponseCode.CONTROLLER_NOT_LEADER, remark="a full disk"))
+        effects = one.replica.answered(one.ask.number, refused, one.now_s)
+        assert effects.wake_s is not None
+        pauses.append(round(effects.wake_s - one.now_s, 3))
+        one.now_s = effects.wake_s
+        one.take(one.replica.tick(one.now_s))
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0]
+
+
+def test_who_is_forgotten_while_it_asks_for_an_election_registers_again() -> None:
+    controllers = Controllers()
+    controllers.live(1)
+    one = Host(controllers).start()
+    one.until(Step.POLL)
+    controllers.sets = BrokerSets()
+    effects = one.replica._go(Step.ELECT, one.now_s)
+    assert effects.ask is not None
+    one.take(one.replica.answered(effects.ask.number, controllers.answer(effects.ask), one.now_s))
+    assert one.replica.step is Step.REGISTER
+    for _ in range(4):
+        one.step()
+    assert "do not know replica 1" in one.replica.reason
+
+
 def test_other_controllers_are_asked_in_turn_and_pauses_grow() -> None:
     one = Host(Controllers()).start()
     asked, pauses = [], []

@@ -48,6 +48,10 @@ index_file_bytes = 65536
     return loads(text, "/controllers.toml")
 
 
+class StreamOver(Exception):
+    """The controller has ended the connection."""
+
+
 @attrs.define
 class Broker:
     """A replica of the set NAME: requests to one controller, by keywords."""
@@ -58,7 +62,9 @@ class Broker:
 
     async def ask(self, code: RequestCode, fields: Any = None, body: Any = None) -> Frame:
         frame = await self.send(code, fields, body)
-        found = await self.client.next_frame()
+        found = await self.client.frame_or_end()
+        if found is None:
+            raise StreamOver
         assert found.header.opaque == frame.opaque
         return found
 
@@ -192,7 +198,9 @@ class Controllers:
 
 
 @asynccontextmanager
-async def controllers(*, count: int = 3, more: str = "") -> AsyncIterator[Controllers]:
+async def controllers(
+    *, count: int = 3, more: str = "", seed: int = 0
+) -> AsyncIterator[Controllers]:
     """Running controllers, within 600 s of simulated time."""
     found = config(count=count, more=more)
 
@@ -201,7 +209,7 @@ async def controllers(*, count: int = 3, more: str = "") -> AsyncIterator[Contro
         await trio.sleep_forever()
 
     with trio.fail_after(600):
-        async with open_world("controllers") as world:
+        async with open_world(f"controllers {seed}") as world:
             for name, host in found.nodes.items():
                 world.add_node(name, host)
             world.add_node("brokers", BROKERS_HOST)

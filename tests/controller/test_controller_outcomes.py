@@ -20,7 +20,7 @@ from actors.dledger.leader_status import LeaderStatus
 from actors.dledger.replication.append_messages import Append, Committed
 from actors.dledger.session_messages import LeaderProven, ProveLeader
 from actors.env.protocols import Address
-from actors.errors import LeadershipLost, NotMaster
+from actors.errors import LeadershipLost, NotMaster, Overloaded
 from actors.events import controller as events
 from actors.remoting.client import Call
 from actors.remoting.requests import Answer, Refused, Request
@@ -28,6 +28,7 @@ from actors.runtime import Actor, ChildSpec, Registry, Strategy, SupervisorSpec,
 from actors.state_machine import LogEntry
 from wire.broker import controller as said
 from wire.broker.codes import RequestCode
+from wire.broker.controller_events import AlterSyncStateSet, encode_event
 from wire.remoting.frame import Frame
 from wire.remoting.header import Header, write_fields
 
@@ -128,7 +129,6 @@ async def alone() -> AsyncIterator[Alone]:
             member="c0",
             addresses={"c0": "127.0.0.1:9878"},
             view=found.view,
-            notifies=True,
             role_status=LeaderStatus(),
             checker=registry.ref("/t/checker"),
             maintainer=registry.ref("/t/maintainer"),
@@ -196,6 +196,23 @@ async def test_after_an_unknown_outcome_nothing_is_decided_until_it_is_known(
         assert sorted(found.replicas) == [1, 2]
 
 
+async def test_who_leads_anew_in_the_same_term_knows_what_came_of_it(
+    autojump_clock: object,
+) -> None:
+    """A session of the same term is renewed after a crash of an actor beside."""
+    async with alone() as group:
+        await group.take_id(1)
+        await group.fail(group.appends[0], LeadershipLost("the actor was restarted"))
+        group.view.machine.leader_stopped(TERM)
+        await trio.testing.wait_all_tasks_blocked()
+        await group.fail(group.appends[1], NotMaster("it leads no more"))
+        group.view.machine.leader_started(TERM)
+        await trio.testing.wait_all_tasks_blocked()
+        again = await group.take_id(1)
+        await group.commit(group.appends[2])
+        assert group.code_of(again) == 0
+
+
 async def test_an_append_that_was_refused_is_no_unknown_outcome(autojump_clock: object) -> None:
     async with alone() as group:
         refused = await group.take_id(1)
@@ -204,6 +221,63 @@ async def test_an_append_that_was_refused_is_no_unknown_outcome(autojump_clock: 
         again = await group.take_id(1)
         await group.commit(group.appends[1])
         assert group.code_of(again) == 0
+
+
+async def test_an_election_that_was_refused_is_tried_again(autojump_clock: object) -> None:
+    """autoswitch-ha.md T35: nobody else asks for it, as slaves are told the old master."""
+    async with alone() as group:
+        for broker_id in (1, 2):
+            await group.take_id(broker_id)
+            await group.commit(group.appends[-1])
+        await group.ask(
+            RequestCode.CONTROLLER_ELECT_MASTER, said.ElectMaster(broker_id=1, broker_name=NAME)
+        )
+        await group.commit(group.appends[-1])
+        both = events_of_set(1, 2)
+        group.view.machine.apply([LogEntry(9, TERM, both)])
+        beat = said.ControllerHeartbeat(
+            broker_addr="b", broker_id=2, broker_name=NAME, cluster_name=CLUSTER,
+            heartbeat_timeout_mills=3_600_000,
+        )  # fmt: skip
+        await group.ask(RequestCode.BROKER_HEARTBEAT, beat)
+        count = len(group.appends)
+        await trio.sleep(11)  # nobody hears of replica 1
+        assert len(group.appends) == count + 1
+        await group.fail(group.appends[-1], Overloaded("the disk is slow"))
+        await trio.sleep(2 * controller.SETTLE_S)
+        assert len(group.appends) == count + 2
+        await group.commit(group.appends[-1])
+        found = group.view.machine.sets.get(NAME)
+        assert found is not None
+        assert found.master_id == 2
+        await trio.sleep(60)
+        assert len(group.appends) == count + 2
+
+
+def events_of_set(*members: int) -> bytes:
+    return encode_event(AlterSyncStateSet(broker_name=NAME, new_sync_state_set=members))
+
+
+async def test_elections_that_wait_keep_no_request_out(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller, "WAITING_MAX", 1)
+    async with alone() as group:
+        for name in ("a", "b"):
+            await group.ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, apply(1, name=name))
+            await group.commit(group.appends[-1])
+            asked = said.ElectMaster(broker_id=1, broker_name=name)
+            await group.ask(RequestCode.CONTROLLER_ELECT_MASTER, asked)
+            await group.commit(group.appends[-1])
+            await group.ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, apply(2, name=name))
+            await group.commit(group.appends[-1])
+            beat = said.ControllerHeartbeat(
+                broker_addr="b", broker_id=2, broker_name=name, cluster_name=CLUSTER,
+                heartbeat_timeout_mills=3_600_000,
+            )  # fmt: skip
+            await group.ask(RequestCode.BROKER_HEARTBEAT, beat)
+        await trio.sleep(30)  # both masters are silent; one election is open, one waits
+        assert group.code_of(await group.take_id(1)) is None
 
 
 @pytest.mark.parametrize("outcome", [LeaderProven(term=TERM + 1), NotMaster("no")])

@@ -25,7 +25,10 @@ Differs from upstream:
 - A bad answer is followed by another try after RETRY_FIRST_S to RETRY_MAX_S; upstream's every 5 s.
 - A replica that the controllers have forgotten says so, and asks on; it does not take another id
   by itself, as its log may hold what others lack.
-- A master knows how long it may acknowledge: `lease_until_s` (autoswitch-ha.md T13).
+- A master knows how long it may acknowledge: `lease_until_s` (autoswitch-ha.md T13). An answer
+  renews it that names this replica as master of its epoch. Controllers that see the master's
+  connection end elect another at once, whatever the lease: what needs the whole sync state set
+  is safe then, a smaller acknowledgement is not.
 """
 
 from __future__ import annotations
@@ -36,10 +39,11 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from actors.config.bounds import Mismatch, endpoint_of
 from wire.broker import controller as said
 from wire.broker.codes import RequestCode as Code
 from wire.broker.codes import ResponseCode
-from wire.broker.dialect import Body, Fields
+from wire.broker.dialect import Fields
 from wire.errors import RemoteProtocolError
 from wire.files.broker_identity import BrokerIdentity
 from wire.remoting.frame import Frame
@@ -52,14 +56,15 @@ TIMEOUT_S: Final = 10.0
 controllerHeartBeatTimeoutMills.
 """
 POLL_PART: Final = 1 / 3
-"""A replica polls so many times the announced time after the last answer."""
+"""The part of the announced time after which a replica polls again."""
 POLL_MAX_S: Final = 5.0
-"""And so many seconds at the latest. Upstream: syncBrokerMetadataPeriod."""
+"""The longest pause between two polls, in seconds. Upstream: syncBrokerMetadataPeriod."""
 DRIFT: Final = 0.01
 """By how much the clocks of a controller and of a replica may run apart: one part in a hundred."""
 CALL_S: Final = 3.0
 """The seconds that an answer may take. Upstream: a constant, 3000 ms."""
 RETRY_FIRST_S: Final = 0.1
+"""The pause after the first bad answer, in seconds."""
 RETRY_MAX_S: Final = 2.0
 """The longest pause after bad answers. The pauses double from RETRY_FIRST_S on."""
 
@@ -68,15 +73,7 @@ _TellsOfMaster: TypeAlias = (
     said.RegisteredToController | said.ElectedMaster | said.ReplicaInfo | said.RoleChange
 )
 _MASTER_LIVES: Final = (Code.CONTROLLER_ELECT_MASTER, ResponseCode.CONTROLLER_MASTER_STILL_EXIST)
-"""Good as well: the answer tells who it is."""
-_RENEWING: Final = frozenset(
-    {
-        Code.CONTROLLER_REGISTER_BROKER,
-        Code.CONTROLLER_ELECT_MASTER,
-        Code.CONTROLLER_GET_REPLICA_INFO,
-    }
-)
-"""Requests whose good answers renew the lease: they come from the controller that leads."""
+"""This answer is as good as a success, because it tells who the master is."""
 
 
 class Step(enum.Enum):
@@ -137,7 +134,6 @@ class Ask:
     to: str
     code: Code
     fields: Fields | None
-    body: Body | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -331,6 +327,11 @@ class Replica:
                     f" {self.settings.broker}: it was cleaned from them, or they are others"
                 )
                 return self._again(Step.REGISTER, forgotten, now_s)
+            case (
+                Code.CONTROLLER_ELECT_MASTER,
+                ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
+            ):
+                return self._again(Step.REGISTER, "the controllers have forgotten the set", now_s)
             case Code.CONTROLLER_ELECT_MASTER, ResponseCode.CONTROLLER_ELECT_MASTER_FAILED:
                 nobody = "no replica of the sync state set lives: one of them has to come back"
                 return self._again(Step.ELECT, nobody, now_s)
@@ -345,9 +346,6 @@ class Replica:
 
     def _took_good(self, asked: Ask, frame: Frame, now_s: float) -> Effects:
         header, body = frame.header, frame.body
-        if asked.code in _RENEWING:
-            lease_s = self.settings.timeout_s * (1 - DRIFT)
-            self.lease_until_s = max(self.lease_until_s, self._asked_s + lease_s)
         match asked.code:
             case Code.CONTROLLER_GET_METADATA_INFO:
                 return self._found(asked, read_fields(header, said.ControllerMetadata), now_s)
@@ -374,10 +372,16 @@ class Replica:
                 return self._has_master(info, in_sync, now_s)
 
     def _found(self, asked: Ask, found: said.ControllerMetadata, now_s: float) -> Effects:
-        if not found.controller_leader_address:
+        leader = found.controller_leader_address
+        if not leader:
             return self._again(Step.FIND, f"{asked.to} knows no controller that leads", now_s)
-        self._leader = found.controller_leader_address
-        return self._go(self._next, now_s)
+        try:
+            endpoint_of(leader)
+        except Mismatch:
+            what = f"{asked.to} names a leader at {leader[:100]!r}, which is no address"
+            return self._again(Step.FIND, what, now_s)
+        self._leader, self.step = leader, self._next
+        return self._ask(now_s)
 
     def _has_master(
         self,
@@ -388,7 +392,18 @@ class Replica:
         """Take the role that an answer tells of; ask for an election if it tells of no master."""
         if found.master_broker_id is None:
             return self._go(Step.ELECT, now_s)
-        return self._take_role(self._poll_later(now_s), found, in_sync)
+        effects = self._take_role(self._poll_later(now_s), found, in_sync)
+        role = self.role
+        if role is None or (found.master_epoch or 0) < role.epoch:
+            own = -1 if role is None else role.epoch
+            self.reason = f"the controllers tell of epoch {found.master_epoch}, older than {own}"
+        elif self.is_master and (found.master_broker_id, found.master_epoch) == (
+            role.master,
+            role.epoch,
+        ):
+            lease_s = self.settings.timeout_s * (1 - DRIFT)
+            self.lease_until_s = max(self.lease_until_s, self._asked_s + lease_s)
+        return effects
 
     def _take_role(
         self, effects: Effects, found: _TellsOfMaster, in_sync: said.SyncStateSet

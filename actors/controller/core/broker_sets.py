@@ -291,6 +291,7 @@ class BrokerSets:
             names: of the sets; unknown ones are left out.
             alive_of: gives the living replicas of a set.
         """
+        names = dict.fromkeys(names)
         known = [found for name in names if (found := self._sets.get(name)) is not None]
         table = {found.name: _replicas_info(found, alive_of(found)) for found in known}
         return Decision(body=said.BrokerReplicasInfo(replicas_info_table=table))
@@ -323,11 +324,11 @@ class BrokerSets:
     def wanting(self, name: str, alive: Alive) -> said.ElectMaster | None:
         """The election that a set needs now, or None.
 
-        It is one if its master is dead, or if it has none, has had one, and somebody lives who may
-        be elected.
+        It is one if its master is dead and another replica lives, or if it has no master, has had
+        one, and somebody lives who may be elected.
         """
         found = self._sets[name]
-        if found.master_id is not None and found.master_id in alive:
+        if not alive or (found.master_id is not None and found.master_id in alive):
             return None
         had_none = found.master_id is None
         if had_none and (found.master_epoch == 0 or self._best(found, alive, None) is None):
@@ -383,7 +384,7 @@ class BrokerSets:
         held = found.replicas.get(broker_id)
         if held is None and len(found.replicas) >= REPLICAS_MAX:
             return f"broker-set {name} has {REPLICAS_MAX} replicas already"
-        free = held is None and FIRST_ID <= broker_id <= found.next_id + IDS_AHEAD_MAX
+        free = found.next_id <= broker_id <= found.next_id + IDS_AHEAD_MAX
         if free or (held is not None and held.check_code == asked.register_check_code):
             return ""
         return f"Fail to apply brokerId: {broker_id} in broker-set: {name}"
@@ -532,7 +533,13 @@ def _changed(before: BrokerSet, event: events.ControllerEvent) -> BrokerSet | No
 def _cleaned(before: BrokerSet, ids: tuple[int, ...] | None) -> BrokerSet | None:
     left = {key: each for key, each in before.replicas.items() if key not in (ids or ())}
     in_sync = tuple(each for each in before.in_sync if each in left)
-    if not ids or not left:
+    if not ids:
         return None
     master_id = before.master_id if before.master_id in left else None
-    return attrs.evolve(before, replicas=left, in_sync=in_sync, master_id=master_id)
+    return attrs.evolve(
+        before,
+        replicas=left,
+        in_sync=in_sync,
+        in_sync_epoch=before.in_sync_epoch + (in_sync != before.in_sync),
+        master_id=master_id,
+    )
