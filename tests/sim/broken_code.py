@@ -211,10 +211,10 @@ def no_offset_check(patch: Patch) -> None:
     """
     real = CommitLog.append_raw
 
-    def start_frame(progress: Any, offset: int, size: int) -> Any:
-        progress._frame_counts = size > 0
-        progress._next_bytes = offset
-        progress._frame_end_bytes = offset + size
+    def start_frame(progress: Any, head: Any) -> Any:
+        progress._frame_counts = head.size > 0
+        progress._next_bytes = head.offset
+        progress._frame_end_bytes = head.offset + head.size
         progress.frames_accepted += 1
         return slave_progress.NOTHING
 
