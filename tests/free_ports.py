@@ -1,7 +1,8 @@
 """Ports that nobody uses, for nodes that listen on real sockets a moment later.
 
 They lie below those that Linux gives to outgoing connections and to `bind(0)`, so nothing takes one
-between the look and the node's own bind; and each worker of pytest-xdist has a range of its own.
+between the look and the node's own bind, and below those of the peers that interoperability tests
+start (`interop_processes.PORTS`); and each worker of pytest-xdist has a range of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import itertools
 import os
 import socket
 
-FIRST, LAST = 10_000, 32_000
+FIRST, LAST = 10_000, 20_000
 WORKERS_MAX = 4
 """With more of them, ranges are shared."""
 BLOCK = 8
