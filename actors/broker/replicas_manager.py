@@ -36,7 +36,7 @@ from actors.broker.core.replica import (
 from actors.config.bounds import endpoint_of
 from actors.env.protocols import Address, Disk
 from actors.errors import ConfigError
-from actors.events import replica as events
+from actors.events import broker as events
 from actors.remoting import client
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo
 from actors.storage.files.replacing import replace_file, settle_spares, spare_path
@@ -219,11 +219,9 @@ class ReplicasManager(Actor[_Inbox]):
 
     def _carry_out(self, effects: Effects) -> None:
         reason = self.view.reason
-        while effects.write is not None or effects.drop_temporary:
-            if effects.drop_temporary:
-                self._remove_temporary()
-            if effects.write is None:
-                break
+        if effects.drop_temporary:
+            self._remove_temporary()
+        if effects.write is not None:
             effects = self._write(effects.write)
         if effects.role is not None:
             self._wanted = effects.role

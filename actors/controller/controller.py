@@ -220,8 +220,8 @@ class Controller(Actor[_Inbox]):
     _unproven: list[_Decided] = attrs.field(factory=list, init=False)
     _proving: list[_Decided] = attrs.field(factory=list, init=False)
     _due: set[str] = attrs.field(factory=set, init=False)  # sets that may want an election
-    _heard: set[ReplicaKey] = attrs.field(factory=set, init=False)  # since the start, till then:
     _all_heard_s: float = attrs.field(default=0.0, init=False)
+    _heard: set[ReplicaKey] = attrs.field(factory=set, init=False)  # up to `_all_heard_s`
     _look_s: float = attrs.field(default=math.inf, init=False)
     _put_off: int = attrs.field(default=0, init=False)
     _electing: set[str] = attrs.field(factory=set, init=False)  # sets whose election waits
@@ -325,7 +325,7 @@ class Controller(Actor[_Inbox]):
         assert found.broker_id is not None
         key = ReplicaKey(found.cluster_name, found.broker_name, found.broker_id)
         living = self.view.living
-        was_alive = key.broker_id in living.of(key.cluster, key.broker, -math.inf)
+        was_alive = key.broker_id in living.of(key.cluster, key.broker)
         if living.heartbeat(found, channel.connection, self.ctx.now_s()):
             channel.on_end(self._ended)
             if not was_alive:
@@ -338,7 +338,7 @@ class Controller(Actor[_Inbox]):
         found, broker_id = self._sets.get(question.broker), question.asker
         if found is None or broker_id is None or broker_id not in found.replicas:
             return
-        if broker_id in self.view.living.of(found.cluster, found.name, -math.inf):
+        if broker_id in self.view.living.of(found.cluster, found.name):
             return
         beat = said.ControllerHeartbeat(
             broker_addr=found.replicas[broker_id].address,
@@ -410,7 +410,7 @@ class Controller(Actor[_Inbox]):
     def _alive(self, found: BrokerSet | None) -> Alive:
         if found is None:
             return {}
-        living = self.view.living.of(found.cluster, found.name, -math.inf)
+        living = self.view.living.of(found.cluster, found.name)
         master, until_s = found.master_id, self._all_heard_s
         if master is None or master in living or self.ctx.now_s() >= until_s:
             return living
@@ -543,16 +543,15 @@ class Controller(Actor[_Inbox]):
                     broker=question.broker, request=question.code.name, reason=str(outcome)
                 )
             )
-            _not_leader(asked, f"{NOT_LEADER} any more, and does not know what came of it")
+            _not_leader(asked, "The controller does not know what came of this request")
             return
         (problem,) = outcome.results
         if problem is not None:
             _fail(asked, Refused(REMOTING_SYSTEM_ERROR, str(problem)))
             return
         self._due.add(question.broker)
-        if (
-            told := event_of(self._sets.get(question.broker), event, question.asked_by)
-        ) is not None:
+        told = event_of(self._sets.get(question.broker), event, question.asked_by)
+        if told is not None:
             self.ctx.emit(told)
         _answer(found)
         if (
@@ -618,7 +617,7 @@ class Controller(Actor[_Inbox]):
             )
         )
         body = encode_body(found.sync_state_set)
-        for broker_id in sorted(self.view.living.of(found.cluster, name, -math.inf)):
+        for broker_id in sorted(self.view.living.of(found.cluster, name)):
             address = _address(found.address(broker_id))
             if address is not None:
                 self.client.post(

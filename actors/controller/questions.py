@@ -6,7 +6,7 @@ Source: apache/rocketmq, controller/.../processor/ControllerRequestProcessor.jav
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
@@ -17,6 +17,11 @@ from wire.broker.codes import RequestCode as Code
 
 AliveOf: TypeAlias = Callable[[BrokerSet | None], Alive]
 """Gives the living replicas of a broker set; of one that is not known, nobody."""
+
+
+N = TypeVar(
+    "N", said.RegisterToController, said.BrokerSet, said.CleanBrokerData, said.ApplyBrokerId
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -67,45 +72,6 @@ def election(asked: said.ElectMaster, by: str = "the controller") -> Question:
     )
 
 
-def _register(request: Request) -> Question:
-    asked = request.fields(said.RegisterToController)
-    name = asked.broker_name
-    return Question(
-        broker=name,
-        code=Code.CONTROLLER_REGISTER_BROKER,
-        decide=lambda sets, alive: sets.register(asked, alive(sets.get(name))),
-        asker=asked.broker_id,
-    )
-
-
-def _clean(request: Request) -> Question:
-    asked = request.fields(said.CleanBrokerData)
-    name = asked.broker_name
-    return Question(
-        broker=name,
-        code=Code.CLEAN_BROKER_DATA,
-        decide=lambda sets, alive: sets.clean(asked, alive(sets.get(name))),
-    )
-
-
-def _apply_id(request: Request) -> Question:
-    asked = request.fields(said.ApplyBrokerId)
-    return Question(
-        broker=asked.broker_name,
-        code=Code.CONTROLLER_APPLY_BROKER_ID,
-        decide=lambda sets, alive: sets.apply_id(asked),
-    )
-
-
-def _replica_info(request: Request) -> Question:
-    asked = request.fields(said.BrokerSet)
-    return Question(
-        broker=asked.broker_name,
-        code=Code.CONTROLLER_GET_REPLICA_INFO,
-        decide=lambda sets, alive: sets.replica_info(asked),
-    )
-
-
 def _sync_state_data(request: Request) -> Question:
     names = said.decode_names(request.body) if request.body else ()
     return Question(
@@ -115,23 +81,47 @@ def _sync_state_data(request: Request) -> Question:
     )
 
 
-def _next_id(request: Request) -> Question:
-    asked = request.fields(said.BrokerSet)
-    return Question(
-        broker=asked.broker_name,
-        code=Code.CONTROLLER_GET_NEXT_BROKER_ID,
-        decide=lambda sets, alive: sets.next_id(asked),
-    )
+def _reader(
+    type_: type[N],
+    decide: Callable[[BrokerSets, N, Alive], Decision],
+    asker: Callable[[N], int | None] = lambda asked: None,
+) -> Callable[[Request], Question]:
+    """Return what reads a request about one set that has all it says in its fields.
+
+    Args:
+        decide: gets the sets, the fields, and the living replicas of the set.
+        asker: gives `Question.asker`.
+    """
+
+    def read(request: Request) -> Question:
+        asked = request.fields(type_)
+        name = asked.broker_name
+        return Question(
+            broker=name,
+            code=Code(request.header.code),
+            decide=lambda sets, alive: decide(sets, asked, alive(sets.get(name))),
+            asker=asker(asked),
+        )
+
+    return read
 
 
 READERS: Final[Mapping[Code, Callable[[Request], Question]]] = {
     Code.CONTROLLER_ALTER_SYNC_STATE_SET: _alter,
     Code.CONTROLLER_ELECT_MASTER: _elect,
-    Code.CONTROLLER_REGISTER_BROKER: _register,
-    Code.CONTROLLER_GET_REPLICA_INFO: _replica_info,
+    Code.CONTROLLER_REGISTER_BROKER: _reader(
+        said.RegisterToController, BrokerSets.register, lambda asked: asked.broker_id
+    ),
+    Code.CONTROLLER_GET_REPLICA_INFO: _reader(
+        said.BrokerSet, lambda sets, asked, alive: sets.replica_info(asked)
+    ),
     Code.CONTROLLER_GET_SYNC_STATE_DATA: _sync_state_data,
-    Code.CLEAN_BROKER_DATA: _clean,
-    Code.CONTROLLER_GET_NEXT_BROKER_ID: _next_id,
-    Code.CONTROLLER_APPLY_BROKER_ID: _apply_id,
+    Code.CLEAN_BROKER_DATA: _reader(said.CleanBrokerData, BrokerSets.clean),
+    Code.CONTROLLER_GET_NEXT_BROKER_ID: _reader(
+        said.BrokerSet, lambda sets, asked, alive: sets.next_id(asked)
+    ),
+    Code.CONTROLLER_APPLY_BROKER_ID: _reader(
+        said.ApplyBrokerId, lambda sets, asked, alive: sets.apply_id(asked)
+    ),
 }
 """By request code, what reads a request. Each raises Refused or RemoteProtocolError for junk."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import attrs
 
+from actors.controller.questions import READERS
 from actors.dledger.rpc.routing import Directory
 from actors.dledger.rpc.rpc_messages import Services
 from actors.dledger.rpc.session import RPCSession
@@ -27,22 +28,12 @@ from wire.remoting.header import VERSION
 
 CONNECTIONS_MAX: Final = 2048
 """The most open connections: one from each broker, and from each operator."""
-SERVED: Final = frozenset(
-    {
-        RequestCode.BROKER_HEARTBEAT,
-        RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET,
-        RequestCode.CONTROLLER_ELECT_MASTER,
-        RequestCode.CONTROLLER_REGISTER_BROKER,
-        RequestCode.CONTROLLER_GET_REPLICA_INFO,
-        RequestCode.CONTROLLER_GET_METADATA_INFO,
-        RequestCode.CONTROLLER_GET_SYNC_STATE_DATA,
-        RequestCode.UPDATE_CONTROLLER_CONFIG,
-        RequestCode.GET_CONTROLLER_CONFIG,
-        RequestCode.CLEAN_BROKER_DATA,
-        RequestCode.CONTROLLER_GET_NEXT_BROKER_ID,
-        RequestCode.CONTROLLER_APPLY_BROKER_ID,
-    }
-)
+SERVED: Final = frozenset(READERS) | {
+    RequestCode.BROKER_HEARTBEAT,
+    RequestCode.CONTROLLER_GET_METADATA_INFO,
+    RequestCode.UPDATE_CONTROLLER_CONFIG,
+    RequestCode.GET_CONTROLLER_CONFIG,
+}
 """The requests that go to the controller."""
 
 

@@ -136,8 +136,8 @@ class ReplicaSilent:
 
 @attrs.frozen(kw_only=True)
 class DecisionLost:
-    """What this controller decided has no known outcome, as it leads no more. Emitted by the
-    leader's controller.
+    """What this controller decided has no known outcome: it leads no more, or its log did not
+    answer. Emitted by the controller that decided.
 
     Attributes:
         request: its code's name.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -40,7 +39,7 @@ def with_broker_sets(status: GroupStatus, view: ControllerView) -> GroupStatus:
 
 
 def _alive(found: BrokerSet, view: ControllerView) -> Collection[int]:
-    return view.living.of(found.cluster, found.name, -math.inf).keys()
+    return view.living.of(found.cluster, found.name).keys()
 
 
 def _lacks(found: BrokerSet, alive: Collection[int]) -> bool:

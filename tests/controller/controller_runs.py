@@ -28,7 +28,7 @@ from replicas_world import ReplicaNode, replicas
 
 from actors.controller.core.broker_sets import BrokerSets
 from actors.controller.machine import ControllerMachine
-from actors.events import replica as replica_events
+from actors.events import broker as broker_events
 from actors.group_status import group_statuses
 from actors.state_machine import LogEntry
 from wire.broker import controller as said
@@ -329,11 +329,11 @@ class Run:
             taken = [
                 event.epoch
                 for event in node.events[node.since_start :]
-                if isinstance(event, replica_events.ReplicaRoleTaken)
+                if isinstance(event, broker_events.ReplicaRoleTaken)
             ]
             if taken != sorted(set(taken)):
                 raise Objection(f"RolesAscend: {node.name} takes the roles of epochs {taken}")
-            for event in node.seen(replica_events.ReplicaRoleTaken):
+            for event in node.seen(broker_events.ReplicaRoleTaken):
                 master, _ = self.truth.epochs.get(event.epoch, (None, 0.0))
                 if master != event.master_id:
                     raise Objection(

@@ -325,3 +325,68 @@ async def test_there_is_a_bound_for_what_waits(
     async with alone() as group:
         asked = [await group.take_id(number) for number in (1, 2, 3, 4)]
         assert [group.code_of(each) for each in asked] == [None, None, None, 2]
+
+
+async def test_who_stood_still_reads_its_heartbeats_before_it_takes_anybody_for_dead(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with alone() as group:
+        await group.take_id(1)
+        await group.commit(group.appends[-1])
+        beat = said.ControllerHeartbeat(
+            broker_addr="b", broker_id=1, broker_name=NAME, cluster_name=CLUSTER,
+            heartbeat_timeout_mills=1000,
+        )  # fmt: skip
+        await group.ask(RequestCode.BROKER_HEARTBEAT, beat)
+        autojump_clock.jump(20.0)
+        await trio.sleep(controller.LATE_S / 2)
+        await group.ask(RequestCode.BROKER_HEARTBEAT, beat)
+        await trio.sleep(0.9)
+        assert not silent(group)
+        await trio.sleep(0.2)
+        assert len(silent(group)) == 1
+
+
+async def test_who_is_always_late_finds_the_dead_all_the_same(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with alone() as group:
+        await group.take_id(1)
+        await group.commit(group.appends[-1])
+        beat = said.ControllerHeartbeat(
+            broker_addr="b", broker_id=1, broker_name=NAME, cluster_name=CLUSTER,
+            heartbeat_timeout_mills=1000,
+        )  # fmt: skip
+        await group.ask(RequestCode.BROKER_HEARTBEAT, beat)
+        looks = 0
+        while not silent(group) and looks < 4 * controller.PUT_OFF_MAX:
+            autojump_clock.jump(5.0)
+            await trio.testing.wait_all_tasks_blocked()
+            looks += 1
+        assert controller.PUT_OFF_MAX < looks < 4 * controller.PUT_OFF_MAX
+
+
+def silent(group: Alone) -> list[Any]:
+    return [each for each in group.events if isinstance(each, events.ReplicaSilent)]
+
+
+async def test_a_heartbeat_without_an_id_is_refused(autojump_clock: object) -> None:
+    async with alone() as group:
+        beat = said.ControllerHeartbeat(broker_addr="b", broker_name=NAME, cluster_name=CLUSTER)
+        assert group.code_of(await group.ask(RequestCode.BROKER_HEARTBEAT, beat)) == 2005
+
+
+async def test_nobody_is_told_at_what_is_no_address(autojump_clock: object) -> None:
+    async with alone() as group:
+        await group.take_id(1)
+        await group.commit(group.appends[-1])
+        moved = said.RegisterToController(
+            broker_address="nowhere", broker_id=1, broker_name=NAME, cluster_name=CLUSTER
+        )
+        await group.ask(RequestCode.CONTROLLER_REGISTER_BROKER, moved)
+        await group.commit(group.appends[-1])
+        asked = said.ElectMaster(broker_id=1, broker_name=NAME)
+        elected = await group.ask(RequestCode.CONTROLLER_ELECT_MASTER, asked)
+        await group.commit(group.appends[-1])
+        assert group.code_of(elected) == 0
+        assert group.calls == []

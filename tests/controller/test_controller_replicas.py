@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 import trio
 from controllers_world import NODES, PORT
-from replicas_world import replicas
+from replicas_world import STORE, replicas
 
 from actors.broker.replicas_manager import ChangeRole, SyncStateSetTold
 from actors.errors import ConfigError, StorageError
-from actors.events import controller, replica
+from actors.events import broker, controller
 from wire.broker import controller as said
 from wire.broker.codes import RequestCode
 from wire.files.broker_identity import FILE_NAME, TEMP_NAME, decode_identity
@@ -39,8 +41,8 @@ async def test_a_slave_is_master_soon_after_its_master_was_killed(autojump_clock
         await one.start()
         await one.until_master(2)
         assert one.view.broker_id == 1
-        assert [each.role for each in one.seen(replica.ReplicaRoleTaken)] == ["master", "slave"]
-        assert len(one.seen(replica.ReplicaIdentified)) == 1
+        assert [each.role for each in one.seen(broker.ReplicaRoleTaken)] == ["master", "slave"]
+        assert len(one.seen(broker.ReplicaIdentified)) == 1
 
 
 async def test_a_replica_goes_on_with_the_next_controller(autojump_clock: object) -> None:
@@ -63,11 +65,11 @@ async def test_a_change_that_fails_is_tried_again_and_fences_meanwhile(
     async with replicas(of=1) as (_, (one,)):
         one.failures += [StorageError("the log cannot be cut"), StorageError("still not")]
         await one.start()
-        while len(one.seen(replica.RoleNotTaken)) < 2:  # noqa: ASYNC110
+        while len(one.seen(broker.RoleNotTaken)) < 2:  # noqa: ASYNC110
             await trio.sleep(0.01)
         assert one.view.role is None
         await one.until_master(1)
-        reasons = [each.reason for each in one.seen(replica.RoleNotTaken)]
+        reasons = [each.reason for each in one.seen(broker.RoleNotTaken)]
         assert reasons == ["still not", "the log cannot be cut"]
         assert [each.role.epoch for each in one.roles if isinstance(each, ChangeRole)] == [1, 1, 1]
 
@@ -117,7 +119,7 @@ async def test_a_set_that_changed_is_told_without_a_change_of_the_role(
         for each in (one, two):
             told = [found.role for found in each.roles if isinstance(found, SyncStateSetTold)]
             assert [found.in_sync for found in told] == [(1, 2)]
-            assert len(each.seen(replica.ReplicaRoleTaken)) == 1
+            assert len(each.seen(broker.ReplicaRoleTaken)) == 1
 
 
 async def test_a_store_of_another_set_is_a_mistake_that_is_named(autojump_clock: object) -> None:
@@ -142,4 +144,18 @@ async def test_controllers_that_do_not_answer_are_named(autojump_clock: object) 
         await group.start("c0")
         await one.until_master(1)
         assert one.view.reason == ""
-        assert one.seen(replica.ControllersFailed)
+        assert one.seen(broker.ControllersFailed)
+
+
+async def test_an_identity_that_cannot_be_read_is_a_mistake_that_is_named(
+    autojump_clock: object,
+) -> None:
+    async with replicas(of=1) as (group, (one,)):
+        disk = group.world.node("b1").disk
+        disk.mkdir(STORE)
+        with closing(disk.open(f"{STORE}/{FILE_NAME}", "x")) as file:
+            file.pwrite(b"C#set1", 0)
+        with pytest.RaisesGroup(ConfigError, flatten_subgroups=True) as caught:
+            await one.start()
+        what = f"{STORE}/{FILE_NAME}: a broker's identity is CLUSTER#NAME#ID"
+        assert what in str(caught.value.exceptions).replace("\\'", "'")

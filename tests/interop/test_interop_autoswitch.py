@@ -7,11 +7,11 @@ from pathlib import Path
 
 import attrs
 import pytest
+from interop_controllers import SET, SIZES, Controllers, wait_state
 from interop_name_server import Admin, OurNameServer, broker_of
 from interop_processes import PEER_S, TEST_S, Processes, wait_for
 from interop_rocketmq import Broker, Driver
 from interop_versions import NEWEST, Peer, beside
-from test_interop_controller import SET, SIZES, Controllers, wait_state
 
 from actors.env.local_disk import LocalDisk
 from actors.epochs import History

@@ -384,10 +384,7 @@ class Replica:
         return self._ask(now_s)
 
     def _has_master(
-        self,
-        found: _TellsOfMaster,
-        in_sync: said.SyncStateSet,
-        now_s: float,
+        self, found: _TellsOfMaster, in_sync: said.SyncStateSet, now_s: float
     ) -> Effects:
         """Take the role that an answer tells of; ask for an election if it tells of no master."""
         if found.master_broker_id is None:

@@ -121,10 +121,9 @@ class Liveness:
         """Return until when a replica lives that is in the table."""
         return self._sets[key.cluster, key.broker][key.broker_id].until_s
 
-    def of(self, cluster: str, broker: str, now_s: float) -> dict[int, Living]:
-        """The living replicas of a broker set by id."""
-        table = self._sets.get((cluster, broker), {})
-        return {key: each for key, each in table.items() if each.until_s >= now_s}
+    def of(self, cluster: str, broker: str) -> dict[int, Living]:
+        """The living replicas of a broker set by id: those that no `expire` has found silent."""
+        return dict(self._sets.get((cluster, broker), {}))
 
 
 def _known(value: int | None) -> int:
