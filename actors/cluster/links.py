@@ -115,21 +115,24 @@ class Links:
         await self._seen.wait()
 
     async def look_again(self, timeout_s: float) -> None:
-        """Ask every node that answers once more; return when all have answered, or the time is
-        over.
+        """Ask every node once more that is not away. A node that has never answered is tried once:
+        it may be up by now.
+
+        Returns: when all have answered or were tried, or the time is over.
         """
         self._round += 1
         self._hasten, hasten = trio.Event(), self._hasten
         hasten.set()
         with trio.move_on_after(timeout_s):
             while any(
-                self._views[name].state in ANSWERING and self._answered[name] < self._round
+                self._views[name].state != "away" and self._answered[name] < self._round
                 for name in self.names
             ):
                 await self._seen.wait()
 
     async def _follow(self, name: str) -> None:
         while True:
+            tried = self._round
             try:
                 async with self.connect(name) as api:
                     while True:
@@ -139,7 +142,7 @@ class Links:
                             with trio.move_on_after(LOOK_S):
                                 await self._hasten.wait()
             except* LOST as group:
-                self._lose(name, group)
+                self._lose(name, group, tried)
             pause_s = FIRST_LOOK_S if self._views[name].state == "starting" else LOOK_S / 2
             await trio.sleep(pause_s)
 
@@ -150,9 +153,12 @@ class Links:
         self._answered[name] = asked
         self._put(name, view)
 
-    def _lose(self, name: str, group: BaseExceptionGroup[Exception]) -> None:
+    def _lose(self, name: str, group: BaseExceptionGroup[Exception], tried: int) -> None:
         before = self._views[name]
         if before.state == "starting":
+            if self._answered[name] < tried:
+                self._answered[name] = tried
+                self._put(name, before)
             return
         detail = readable(str(next(leaves(group))))
         self._put(name, attrs.evolve(before, state="away", detail=detail))

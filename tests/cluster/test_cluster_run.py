@@ -148,6 +148,20 @@ async def test_signal_while_one_is_not_up_yet(autojump_clock: trio.abc.Clock, wo
     assert not any("did not answer" in line for line in others)
 
 
+async def test_a_node_that_came_up_a_moment_ago_is_seen_by_the_stop(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    world.nodes["n0"].up = False  # the master
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, make(world), world)
+        world.nodes["n0"].up = True
+        signal.raise_signal(signal.SIGTERM)
+    assert found[0].starting == ()
+    first, *others = as_text(found[0]).split("\n")
+    assert re.fullmatch(r"\S+: terminated after \d\.\d s", first)
+    assert any(line.startswith("    n0 master: ") for line in others)
+
+
 async def test_who_is_silent_long_after_the_start_does_not_start(
     autojump_clock: trio.abc.Clock, world: World
 ) -> None:
