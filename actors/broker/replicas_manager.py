@@ -37,8 +37,9 @@ from actors.config.bounds import endpoint_of
 from actors.env.protocols import Address, Disk
 from actors.errors import ConfigError
 from actors.events import broker as events
+from actors.ha.autoswitch.messages import ChangeRole, LookNow, RoleTaken, SyncStateSetTold
 from actors.remoting import client
-from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo
+from actors.runtime import Actor, ActorRef, MailboxSpec
 from actors.storage.files.replacing import replace_file, settle_spares, spare_path
 from actors.storage.files.whole_files import read_bytes
 from wire.broker import controller as said
@@ -70,42 +71,11 @@ CHANGE_RETRY_S: Final = 0.5
 
 
 @attrs.frozen
-class ChangeRole:
-    """To the owner of the role: become master, or a slave of `role.master`.
-
-    Answered with RoleTaken once that is done; an error if it could not be.
-    """
-
-    role: Role
-    broker_id: int
-    reply_to: ReplyTo[RoleTaken]
-
-
-@attrs.frozen
-class RoleTaken:
-    """The role is the one that was asked for."""
-
-    epoch: int
-
-
-@attrs.frozen
-class SyncStateSetTold:
-    """To the owner of the role: the sync state set of the epoch is another one."""
-
-    role: Role
-
-
-@attrs.frozen
 class RoleTold:
     """A controller says by itself who is master."""
 
     change: said.RoleChange
     in_sync: said.SyncStateSet
-
-
-@attrs.frozen
-class LookNow:
-    """Ask the controllers at once, for example as a master's connection has ended."""
 
 
 @attrs.frozen

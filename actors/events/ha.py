@@ -191,3 +191,42 @@ class SlaveDiverged:
 
     session: int
     mismatches: int
+
+
+@attrs.frozen(kw_only=True)
+class EpochBegun:
+    """A master's epoch begins at the end of its log, and is on the disk. Emitted by epochs, before
+    an append is taken.
+
+    Checkers: an epoch has one master and one start; epochs rise, and none starts below what was
+    acknowledged.
+    """
+
+    epoch: int
+    start_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class LogCutAsked:
+    """A replica's log holds what its master's does not, and is cut before it follows. Emitted by
+    the role owner, before the store opens anew.
+
+    Checkers: nothing that was acknowledged lies behind `end_bytes`.
+    """
+
+    epoch: int
+    written_bytes: int
+    end_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class SyncStateSetTaken:
+    """A master goes by another sync state set of its controllers. Emitted by group_transfer.
+
+    Attributes:
+        in_sync: the ids of its members, in ascending order.
+        set_epoch: numbers the sets of one broker set.
+    """
+
+    in_sync: tuple[int, ...]
+    set_epoch: int

@@ -240,6 +240,8 @@ class ConnectionState(Actor[Message]):
         now_s = self.ctx.now_s()
         match message:
             case ConnectionOpened():
+                if self._handshake:
+                    self._table.know(message.slave)
                 self._table.opened(message.slave, message.connection, message.address, now_s)
             case ReportAccepted():
                 await self._report_accepted(message, now_s)

@@ -4,7 +4,8 @@ Source: apache/rocketmq store/ha/GroupTransferService.java; the decisions and th
 in `core.transfer_wait`.
 
 Messages: RecordsWritten and LogGrew from the store; SlaveJoined, SlaveAcked and
-SlaveGone from the connections; Opened and GiveUp from the role keeper. Before the epoch has begun
+SlaveGone from the connections; Opened and GiveUp from whoever owns the role, and SetTold if there
+is a sync state set. It has the replicas manager alter that. Before the epoch has begun
 nothing counts as acknowledged: another node may be master by now. It asks no actor. It sends
 pull_service the read limit, and the role keeper, once a second, the highest one. A restart forgets
 the waiting appends, whose outcome is then unknown, and ends all connections (rest_for_one), so that
@@ -26,7 +27,10 @@ from actors.errors import (
     SyncTimeout,
 )
 from actors.events import ha as events
+from actors.ha.autoswitch.messages import AlterSyncStateSet, SetAdopted, SetRefused
+from actors.ha.autoswitch.set_keeper import ALTER_TIMEOUT_S, SetKeeper
 from actors.ha.core.extent import LogExtent
+from actors.ha.core.sync_state_set import TICK_S
 from actors.ha.core.transfer_wait import TransferWait
 from actors.ha.role_messages import HIGH_WATER_S, HighWater
 from actors.ha.role_status import RoleStatus
@@ -89,6 +93,26 @@ class Opened:
 
 
 @attrs.frozen(kw_only=True)
+class SetTold:
+    """The controllers have this sync state set."""
+
+    members: frozenset[int]
+    set_epoch: int
+
+
+@attrs.frozen(kw_only=True)
+class _SetAnswered:
+    """The replicas manager's answer to a wish for another sync state set."""
+
+    outcome: SetAdopted | SetRefused | Exception
+
+
+@attrs.frozen(kw_only=True)
+class _SetTick:
+    """Timer: a member of the sync state set may have been behind for too long."""
+
+
+@attrs.frozen(kw_only=True)
 class _DeadlineCame:
     """Timer: an append's deadline."""
 
@@ -106,8 +130,9 @@ Message: TypeAlias = (
     | SlaveGone
     | Opened
     | GiveUp
+    | SetTold
 )
-_Inbox: TypeAlias = Message | _DeadlineCame | _HighWaterDue
+_Inbox: TypeAlias = Message | _DeadlineCame | _HighWaterDue | _SetAnswered | _SetTick
 
 
 def _connection(message: SlaveJoined | SlaveAcked | SlaveGone) -> tuple[str, int]:
@@ -136,6 +161,7 @@ class GroupTransfer(Actor[_Inbox]):
     )
     _keeper: ActorRef[HighWater] | None = None
     _role_status: RoleStatus | None = None  # None: the master never changes
+    _set: SetKeeper | None = None  # None: there is no sync state set
     _begun: bool = False
     _refusal: str = ""
     _lost: GiveUp | None = None
@@ -144,10 +170,31 @@ class GroupTransfer(Actor[_Inbox]):
         await self._send_admission()  # before anybody can append
         within_s = GROWTH_WITHIN_S if self._wait.copies > 1 else 0.0
         await self._store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=within_s))
+        if self._set is not None:
+            self.ctx.timers.start("set", TICK_S, _SetTick())
 
-    def _joined(self, message: SlaveJoined) -> None:
-        if not message.async_learner:
-            self._wait.joined(message.slave, message.connection, message.holds_from_bytes)
+    def _joined(self, message: SlaveJoined, now_s: float) -> None:
+        slave, connection, is_learner = message.slave, message.connection, message.async_learner
+        if not is_learner:
+            self._wait.joined(slave, connection, message.holds_from_bytes)
+        if self._set is not None:
+            self._set.joined(slave, connection, now_s, async_learner=is_learner)
+
+    def _acked(self, message: SlaveAcked, now_s: float) -> None:
+        slave, connection, offset_bytes = message.slave, message.connection, message.offset_bytes
+        self._wait.acked(slave, connection, offset_bytes, now_s)
+        if self._set is not None:
+            self._set.acked(slave, connection, offset_bytes, now_s)
+
+    def _gone(self, message: SlaveGone, now_s: float) -> None:
+        self._wait.gone(message.slave, message.connection)
+        if self._set is not None:
+            self._set.gone(message.slave, message.connection, now_s)
+
+    def _grew(self, extent: LogExtent, now_s: float) -> None:
+        self._wait.grew(extent)
+        if self._set is not None:
+            self._set.grew(extent, now_s)
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
         acked: dict[tuple[str, int], SlaveAcked] = {}
@@ -157,17 +204,19 @@ class GroupTransfer(Actor[_Inbox]):
                 case store_messages.RecordsWritten():
                     self._wait.wait(message.waits)
                 case store_messages.LogGrew():
-                    self._wait.grew(
-                        LogExtent(message.min_bytes, message.written_bytes, message.synced_bytes)
+                    self._grew(
+                        LogExtent(message.min_bytes, message.written_bytes, message.synced_bytes),
+                        now_s,
                     )
                 case SlaveAcked():
-                    connection, offset_bytes = message.connection, message.offset_bytes
-                    self._wait.acked(message.slave, connection, offset_bytes, now_s)
+                    self._acked(message, now_s)
                     acked[_connection(message)] = message
                 case SlaveJoined():
-                    self._joined(message)
+                    self._joined(message, now_s)
                 case SlaveGone():
-                    self._wait.gone(message.slave, message.connection)
+                    self._gone(message, now_s)
+                case SetTold() | _SetAnswered() | _SetTick():
+                    self._look_at_set(message, now_s)
                 case _DeadlineCame():
                     pass  # after each batch all that is due is done
                 case Opened():
@@ -186,7 +235,44 @@ class GroupTransfer(Actor[_Inbox]):
             )
         if self._lost is not None:
             self._fail_all()
+        self._alter_set()
         await self._settle()
+
+    def _look_at_set(self, message: SetTold | _SetAnswered | _SetTick, now_s: float) -> None:
+        keeper = self._set
+        assert keeper is not None  # others send none of these
+        before = keeper.members.set_epoch
+        match message:
+            case SetTold():
+                keeper.told(message.members, message.set_epoch, now_s)
+            case _SetAnswered():
+                keeper.answered(message.outcome, now_s)
+            case _SetTick():
+                keeper.tick(now_s)
+                self.ctx.timers.start("set", TICK_S, _SetTick())
+            case _:
+                assert_never(message)
+        members, set_epoch = keeper.members.members, keeper.members.set_epoch
+        if set_epoch != before:
+            in_sync = tuple(sorted(members))
+            self.ctx.emit(events.SyncStateSetTaken(in_sync=in_sync, set_epoch=set_epoch))
+
+    def _alter_set(self) -> None:
+        """Have the controllers take another set, if one is due."""
+        keeper = self._set
+        wanted = keeper.take_wish() if keeper is not None else None
+        if keeper is None or wanted is None:
+            return
+        epoch, set_epoch = keeper.epoch, keeper.members.set_epoch
+        self.ctx.ask_later(
+            keeper.manager,
+            (SetAdopted, SetRefused),
+            lambda reply_to: AlterSyncStateSet(
+                epoch=epoch, members=wanted, set_epoch=set_epoch, reply_to=reply_to
+            ),
+            timeout_s=ALTER_TIMEOUT_S,
+            on_reply=lambda outcome: _SetAnswered(outcome=outcome),
+        )
 
     async def on_stop(self, reason: StopReason) -> None:
         await self._store.tell(Unsubscribe(subscriber=self.ctx.self_ref))

@@ -9,9 +9,9 @@ import trio
 from controllers_world import NODES, PORT
 from replicas_world import STORE, replicas
 
-from actors.broker.replicas_manager import ChangeRole, SyncStateSetTold
 from actors.errors import ConfigError, StorageError
 from actors.events import broker, controller
+from actors.ha.autoswitch.messages import ChangeRole, SyncStateSetTold
 from wire.broker import controller as said
 from wire.broker.codes import RequestCode
 from wire.files.broker_identity import FILE_NAME, TEMP_NAME, decode_identity

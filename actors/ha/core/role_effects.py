@@ -34,6 +34,7 @@ class Fence(enum.Enum):
     SLAVE_AHEAD = "a member holds bytes that this log lacks"
     SHORTER_THAN_MARK = "this log is shorter than what was acknowledged from it"
     CONFLICT = "another member has another master by the same promotion"
+    NO_HISTORY = "it is not known from which epochs this log is"
     HANDING_OVER = "another node is about to become master"
     ABANDONED = "a promotion was begun, and nobody knows whether it took place"
     SUPERSEDED = "another node is master by a later promotion"

@@ -117,6 +117,10 @@ class SlaveTable:
         assert slave not in self._rows
         self._rows[slave] = _Row(kind=kind, counts=counts)
 
+    def know(self, slave: str) -> None:
+        """Have a row for a slave that may have none yet: one that no configuration names."""
+        self._rows.setdefault(slave, _Row(kind="python", counts=True))
+
     def kind(self, slave: str) -> str:
         """The kind of this slave: "python" or "java"."""
         return self._rows[slave].kind

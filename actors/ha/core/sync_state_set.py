@@ -18,7 +18,8 @@ Differs from upstream:
 - Under steady load no report reaches the end that the log has by then. So a replica that keeps up
   becomes a candidate: nothing is confirmed without it for CANDIDATE_S, in which it reaches what is
   confirmed, and then the controller is asked for it.
-- The confirm offset never falls. It does not rise while a member of either set is not connected.
+- The confirm offset never falls. It does not rise while a member of either set is not connected,
+  nor once the lease has ended, as another replica may be master then (T13).
 - Replicas are counted by their ids, of each the newest connection; learners count nowhere.
 """
 
@@ -91,6 +92,7 @@ class SyncStateSet:
         end_bytes: the end of the own log, as far as it counts.
         confirm_bytes: all members of the set, and of one that was asked for, hold what is below.
         now_s: when it began, in Trio time.
+        lease_until_s: nothing is confirmed from then on; its owner sets it before each input.
     """
 
     own: int
@@ -101,6 +103,7 @@ class SyncStateSet:
     end_bytes: int
     confirm_bytes: int
     now_s: float
+    lease_until_s: float = math.inf
     _asked: frozenset[int] | None = attrs.field(default=None, init=False)
     _doubtful: frozenset[int] = attrs.field(default=frozenset(), init=False)
     _ask_again_s: float = attrs.field(default=0.0, init=False)
@@ -126,12 +129,21 @@ class SyncStateSet:
         return min(len(self.members), asked)
 
     @property
+    def has_lease(self) -> bool:
+        """Whether this master may confirm anything, as of the last input."""
+        return self.now_s < self.lease_until_s
+
+    @property
     def is_stale(self) -> bool:
         """Whether the controller has another set: it has to be asked which."""
         return self._is_stale
 
     def held_by(self, copies: int) -> int:
-        """The end of what so many hold: the master and others, distinct and no learners."""
+        """The end of what so many hold: the master and others, distinct and no learners; without
+        a lease, what is confirmed.
+        """
+        if not self.has_lease:
+            return self.confirm_bytes
         acks = [each.ack_bytes or 0 for each in self._replicas.values() if not each.async_learner]
         held = sorted((self.end_bytes, *acks), reverse=True)
         return held[copies - 1] if copies <= len(held) else 0
@@ -219,6 +231,8 @@ class SyncStateSet:
             self._absent.setdefault(replica, self.now_s)
 
     def _confirm(self) -> None:
+        if not self.has_lease:
+            return
         candidates = {
             replica
             for replica, found in self._replicas.items()
@@ -283,6 +297,8 @@ class InSyncStateSet:
     remembers_furthest: Final = False
 
     def refusal(self, end_bytes: int, replicas: Sequence[Replica]) -> str:
+        if not self.members.has_lease:
+            return "no controller has answered in time, so another replica may be master"
         in_sync, need = self.members.in_sync_count, self.min_in_sync_replicas
         return f"nodes in sync: {in_sync}, required: {need}" if need > in_sync else ""
 

@@ -112,7 +112,7 @@ class TransferWait(Generic[W]):
             many at least.
         synced: whether the master's own copy counts only once it is synced.
         counted: names of the slaves whose reports count. In a `synced` group Java slaves are left
-            out by the caller: they report bytes that they have not synced.
+            out by the caller: they report bytes that they have not synced. None: all that join.
         whole_range: whether a slave counts only if it holds everything that the master holds.
         upstream: whether to judge as upstream (`compat`), see above.
         policy: what an append needs; `Copies` with `copies` if not given.
@@ -120,7 +120,7 @@ class TransferWait(Generic[W]):
 
     copies: int
     synced: bool
-    counted: tuple[str, ...]
+    counted: tuple[str, ...] | None
     whole_range: bool = True
     upstream: bool = False
     policy: AckPolicy = attrs.field(
@@ -140,7 +140,8 @@ class TransferWait(Generic[W]):
 
     def __attrs_post_init__(self) -> None:
         assert self.copies >= 1
-        assert len(set(self.counted)) == len(self.counted)  # CopiesAreDistinctNodes
+        counted = self.counted or ()
+        assert len(set(counted)) == len(counted)  # CopiesAreDistinctNodes
 
     @property
     def acknowledged_bytes(self) -> int:
@@ -368,7 +369,7 @@ class TransferWait(Generic[W]):
         replicas = [
             heard.held
             for slave, known in self._slaves.items()
-            if slave in self.counted
+            if self.counted is None or slave in self.counted
             for heard in (known.live.values() if self.upstream else known.counted)
             if heard.held is not None
             and (not self.whole_range or heard.holds_from_bytes <= self._extent.min_bytes)

@@ -1,0 +1,108 @@
+"""EpochKeeper opens the history of a replica's log behind its store, and begins a master's epoch.
+
+Source: apache/rocketmq store/ha/autoswitch/AutoSwitchHAService.java (5.3.3), init and
+changeToMaster; autoswitch-ha.md 4.2 and T8, T23.
+
+It starts behind the store and ahead of all that needs the history, so those find it in the
+`EpochsView`. On a master it is the history's only writer: it begins the epoch before the role owner
+opens the store's gate, and forgets epochs as their files are deleted. On a slave ha_client is: the
+epochs of deleted files go when the log opens the next time.
+
+Messages: LogGrew from the store. It tells the role owner EpochsOpened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.events import ha as events
+from actors.ha.autoswitch.epochs_view import EpochsView
+from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.storage.commitlog import store_messages
+from actors.storage.commitlog.epoch_store import EpochStore, record_begins
+from actors.storage.layout import StoreLayout
+from actors.storage.log.growth import Subscribe, Unsubscribe
+from actors.storage.log.log_reader import LogReader
+
+ASK_TIMEOUT_S: Final = 5.0
+GROWTH_WITHIN_S: Final = 1.0
+"""Maximum delay of the published end, which heartbeats tell controllers."""
+
+
+@attrs.frozen(kw_only=True)
+class EpochsOpened:
+    """To the role owner: the history is known, and a master's epoch has begun in it.
+
+    Attributes:
+        build: which tree of the group this is of.
+        problem: why this replica cannot be a master, for people; "" if it can.
+    """
+
+    build: int
+    problem: str
+
+
+Message: TypeAlias = store_messages.LogGrew
+
+
+@attrs.define(kw_only=True)
+class EpochKeeper(Actor[Message]):
+    """See the module's text.
+
+    Attributes:
+        begins: the epoch that begins, on a master; None on a slave.
+    """
+
+    mailbox = MailboxSpec(conflate={store_messages.LogGrew: lambda message: None})
+    disk: Disk
+    layout: StoreLayout
+    store: ActorRef[store_messages.Message]
+    make_reader: Callable[[], LogReader]
+    owner: ActorRef[EpochsOpened]
+    view: EpochsView
+    build: int
+    begins: int | None
+    _epochs: EpochStore = attrs.field(init=False)
+    _min_bytes: int = attrs.field(init=False)
+
+    async def on_start(self) -> None:
+        held = await self.store.ask(
+            store_messages.LogRange,
+            lambda reply_to: store_messages.GetRange(reply_to=reply_to),
+            timeout_s=ASK_TIMEOUT_S,
+        )
+        reader = self.make_reader()
+        try:
+            begins = record_begins(reader, held.written_bytes)
+            self._epochs = EpochStore.open(
+                self.disk, self.layout, held.min_bytes, held.written_bytes, begins
+            )
+        finally:
+            reader.close()
+        self._min_bytes = held.min_bytes
+        problem = "" if self.begins is None else self._begin(self.begins, held.written_bytes)
+        self.view.store, self.view.end_bytes = self._epochs, held.written_bytes
+        await self.store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=GROWTH_WITHIN_S))
+        await self.owner.tell(EpochsOpened(build=self.build, problem=problem))
+
+    def _begin(self, number: int, end_bytes: int) -> str:
+        """Begin a master's epoch. Returns: why that is not possible; "" if it has begun."""
+        try:
+            self._epochs.begin(number, end_bytes)
+        except ValueError as error:
+            return str(error)
+        self.ctx.emit(events.EpochBegun(epoch=number, start_bytes=end_bytes))
+        return ""
+
+    async def handle(self, message: Message) -> None:
+        self.view.end_bytes = message.written_bytes
+        if self.begins is not None and message.min_bytes > self._min_bytes:
+            self._min_bytes = message.min_bytes
+            self._epochs.expire(message.min_bytes)
+
+    async def on_stop(self, reason: StopReason) -> None:
+        await self.store.tell(Unsubscribe(subscriber=self.ctx.self_ref))
