@@ -14,96 +14,38 @@ import attrs
 import trio
 
 from actors.api.failures import RequestRefused
-from actors.api.handle import NodeIdentity
-from actors.broker.registrar import RegistrationView
-from actors.config import ClassicGroup, ClusterConfig
 from actors.control.member_session import LOST, lost_text
 from actors.control.members import GroupMembers, MemberLinks
 from actors.control.promotion import Coordinator
 from actors.epochs import Kind, compare
 from actors.errors import Closed
-from actors.ha import connection_state, role_messages
+from actors.ha import role_messages
 from actors.ha.core.promotion import Wish
-from actors.ha.core.role_effects import Role, RoleView
+from actors.ha.core.role_effects import RoleView
 from actors.ha.role_parts import TOKEN_MAX
-from actors.ha.role_status import RoleStatus
 from actors.log_types import Claim, GroupState, Offsets
-from actors.node.part import STATE_LOOK_S, GroupCounts, Part, asked
+from actors.node.commit_log_part import NOT_LOOKED, CommitLogPart
+from actors.node.part import STATE_LOOK_S, asked
 from actors.runtime import ActorRef, ReplyTo
-from actors.storage.commitlog import pull_service, store_messages
+from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.store_messages import LogRange
-from actors.storage.dispatch.derived_scrubber import GetMended
-from actors.storage.dispatch.dispatcher_messages import Rederive
-from actors.storage.files.room import NO_ROOM
-from actors.storage.scrub import mending
-from actors.storage.scrub.scrubber_messages import GetScrubbed
 from wire.api import frames
 
 R = TypeVar("R")
 
 STATE_TIMEOUT_S: Final = 5.0
-NOT_LOOKED = Offsets(min=0, written=0, synced=0, acknowledged=0, master=None)
 NO_RANGE = LogRange(min_bytes=0, written_bytes=0, synced_bytes=0, segment_bytes=0, folder="")
 
 
 @attrs.define(eq=False, kw_only=True)
-class ClassicMember(Part):
-    """See the module's text.
+class ClassicMember(CommitLogPart):
+    """See the module's text."""
 
-    Attributes:
-        file_group: the group as the cluster file has it.
-        role_status: what this node is in the group.
-        registrations: the state of its registrations at name servers.
-        repairing: whether a repair of its log is under way.
-    """
-
-    config: ClusterConfig
-    identity: NodeIdentity
     links: MemberLinks
     rng: random.Random
-    file_group: ClassicGroup
-    role_status: RoleStatus
-    registrations: RegistrationView
-    store: ActorRef[store_messages.Message]
-    pull: ActorRef[pull_service.Message]
-    state: ActorRef[connection_state.Message]
     keeper: ActorRef[role_messages.Message]
-    scrubber: ActorRef[mending.Message | GetScrubbed]
-    dispatcher: ActorRef[Rederive]
-    derived_scrubber: ActorRef[GetMended]
-    counts: GroupCounts = attrs.Factory(GroupCounts)
-    repairing: bool = False
 
     how_it_is_led: ClassVar[str] = "`promote` changes its master"
-
-    @property
-    def node(self) -> str:
-        """This node's name."""
-        return self.identity.node
-
-    @property
-    def is_open(self) -> bool:
-        """Implements `Part`."""
-        return self.role_status.is_open
-
-    @property
-    def name(self) -> str:
-        return self.file_group.name
-
-    @property
-    def is_master(self) -> bool:
-        """Whether this node is the group's master, open or not."""
-        return self.role_status.view.role is Role.MASTER
-
-    @property
-    def master(self) -> str:
-        """The master by which this node acts."""
-        return self.role_status.view.master
-
-    @property
-    def leader(self) -> str:
-        """Implements `Part`."""
-        return self.role_status.view.master
 
     # ---- its part, and what changes it ----
 
@@ -238,30 +180,6 @@ class ClassicMember(Part):
             unanswered=self.counts.unanswered,
             no_room=held.no_room_soon,
         )
-
-    # ---- offsets ----
-
-    async def _watch(self, *, known: Offsets | None = None, above: int = -1) -> Offsets:
-        return await self._pulled(
-            lambda reply: pull_service.WatchOffsets(known=known, above=above, reply_to=reply),
-            Offsets,
-        )
-
-    async def _pulled(self, make: Callable[[ReplyTo[R]], pull_service.Message], kind: type[R]) -> R:
-        """Ask the pull service. Raises: Closed; it names the reason if the tree waits for room."""
-        try:
-            return await asked(self.node, self.pull, make, kind)
-        except Closed as error:
-            if not self.waits_for_room:
-                raise
-            raise Closed(
-                f"{self.node}: {self.name} opens: {self.role_status.view.reason}"
-            ) from error
-
-    @property
-    def waits_for_room(self) -> bool:
-        """Whether the group waits for room on the disk; its tree may not run then."""
-        return self.role_status.view.reason.startswith(NO_ROOM)
 
 
 _OF_THE_PART: Final = (

@@ -10,12 +10,9 @@ A group is rest_for_one. Its listener comes last, so that it stops taking connec
 
 A group with a `broker_port` also has the children of the module `broker`, behind all others.
 
-`storage` is store and syncer, one_for_all and significant. If either crashes, the group ends, and
-with it the node, because what was written last is in doubt. If they cannot start when the group
-gets another role, another attempt would fail, too. A crash of the dispatcher ends the group as
-well: it syncs files of its own, and a failed sync is never tried again. After any other crash, the
-children behind the crashed one are restarted: acknowledgements are counted anew, and connections
-are made anew.
+What a crash of storage or dispatcher does is said in the module `commit_log`. After any other
+crash, the children behind the crashed one are restarted: acknowledgements are counted anew, and
+connections are made anew.
 
 Upstream: apache/rocketmq store/ha/DefaultHAService.java and DefaultMessageStore.start, shutdown
 (5.3.3), which order the same parts by hand.
@@ -39,7 +36,6 @@ from actors.ha.group_transfer import GROWTH_WITHIN_S, GroupTransfer
 from actors.ha.ha_client import HAClient
 from actors.ha.ha_connection import ha_connection
 from actors.ha.log_judge import LogJudge
-from actors.ha.record_verifier import RecordVerifier
 from actors.ha.role_keeper import RoleKeeper
 from actors.ha.role_parts import RoleParts, fresh_reads, role_rules
 from actors.ha.settings import ClientSettings, ConnectionSettings
@@ -50,27 +46,16 @@ from actors.runtime import (
     DynamicSpec,
     LazySpec,
     Restart,
-    Strategy,
     SupervisorSpec,
 )
-from actors.storage.commitlog.pull_service import PullService
-from actors.storage.commitlog.store import Store
-from actors.storage.dispatch.derived_scrubber import DerivedScrubber
-from actors.storage.dispatch.dispatcher import Dispatcher
 from actors.storage.log.log_reader import LogReader
-from actors.storage.log.pacing import Pacing
-from actors.storage.log.syncer import Syncer
-from actors.storage.scrub.scrubber import Scrubber
 from actors.trees.broker import broker_children, registrars
+from actors.trees.commit_log import connection_settings, log_group, record_verifier
 from actors.trees.group_setup import GroupSetup
-from actors.trees.node import STORAGE_SHUTDOWN_S, GroupTrees, group_child, storage_child
+from actors.trees.node import STORAGE_SHUTDOWN_S, GroupTrees, group_child
 
 CLIENT_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
 """The pause between crashes of ha_client itself, which handles lost connections without a crash."""
-
-
-SCRUBBER_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
-"""The pause between crashes of a scrubber. What it fails on is mended by others, or not at all."""
 UPSTREAM_POLL_S = 0.1
 """The seconds after which an idle writer of upstream's ASYNC_MASTER looks for new bytes (T19)."""
 
@@ -78,28 +63,14 @@ UPSTREAM_POLL_S = 0.1
 def group_tree(setup: GroupSetup) -> SupervisorSpec:
     """Return the tree of one group on one node, a master or a slave."""
     is_master = setup.group.master == setup.node
-    return SupervisorSpec(
-        strategy=Strategy.REST_FOR_ONE,
+    return log_group(
+        setup,
+        acknowledges=is_master,
+        waits_within_s=GROWTH_WITHIN_S if isinstance(ack_policy(setup.group), Copies) else 0.0,
         children=(
-            _storage(setup, is_master=is_master),
-            ChildSpec(
-                name="dispatcher",
-                start=partial(_dispatcher, setup),
-                restart=Restart.TEMPORARY,
-                significant=True,
-                shutdown_s=STORAGE_SHUTDOWN_S,
-            ),
-            ChildSpec(name="pull_service", start=partial(_pull_service, setup)),
-            ChildSpec(name="scrubber", start=partial(_scrubber, setup), backoff=SCRUBBER_BACKOFF),
-            ChildSpec(
-                name="derived_scrubber",
-                start=partial(_derived_scrubber, setup),
-                backoff=SCRUBBER_BACKOFF,
-            ),
             *(master_ha(setup) if is_master else slave_ha(setup)),
             *broker_children(setup),
         ),
-        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
     )
 
 
@@ -114,7 +85,7 @@ def master_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
         port=group.port,
         where=f"groups.{group.name}.port",
         slaves={setup.address_of(slave.node): slave.node for slave in group.slaves},
-        make_child=partial(ha_connection, _connection_settings(setup)),
+        make_child=partial(ha_connection, _connections(setup)),
         next_connection=setup.connections.__next__,
         connections=connections,
         connection_state=registry.ref(paths.connection_state),
@@ -155,7 +126,7 @@ def slave_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
         judge=setup.keeper if copy is None else registry.ref(paths.log_judge),
         passive=copy is not None and copy.passive,
         receive_bytes_per_s=None if copy is None else copy.bytes_per_s,
-        verifier=partial(_verifier, setup) if _master_compares_nothing(group) else None,
+        verifier=partial(record_verifier, setup) if _master_compares_nothing(group) else None,
         run_beside=setup.env.run_beside,
     )
     client = partial(
@@ -204,96 +175,6 @@ def _master_compares_nothing(group: ClassicGroup) -> bool:
     return group.master_node.kind == "java" and group.compat is None
 
 
-def _verifier(setup: GroupSetup, at_bytes: int) -> RecordVerifier:
-    group = setup.group
-    return RecordVerifier(
-        reader=LogReader(setup.env.disk, setup.layout.commit_log, group.segment_bytes),
-        record_bytes_max=group.record_bytes_max,
-        at_bytes=at_bytes,
-    )
-
-
-def _storage(setup: GroupSetup, *, is_master: bool) -> ChildSpec:
-    """Return the supervisor of syncer and store, which run together; the store stops first."""
-    registry, paths = setup.registry, setup.paths
-    interval_s = 0.0 if setup.synced else setup.group.flush_interval_s
-    syncer = partial(
-        Syncer,
-        disk=setup.env.disk,
-        store=registry.ref(paths.store),
-        interval_s=interval_s,
-        upstream=setup.group.compat is not None,
-        least_bytes=setup.group.flush_least_bytes,
-        thorough_s=setup.group.flush_thorough_interval_s,
-    )
-    store = partial(
-        Store,
-        env=setup.env,
-        layout=setup.layout,
-        group=setup.group,
-        node=setup.node,
-        host=(setup.address_of(setup.node), setup.group.port),
-        syncer=registry.ref(paths.syncer),
-        acknowledger=registry.ref(paths.group_transfer) if is_master else None,
-        waits_within_s=GROWTH_WITHIN_S if isinstance(ack_policy(setup.group), Copies) else 0.0,
-        guard=setup.guard,
-        expires=setup.copy is None,
-        changed_group=None if setup.changed is None else partial(getattr, setup.changed, "group"),
-        time=setup.store_time,
-    )
-    return storage_child(syncer, store)
-
-
-def _pull_service(setup: GroupSetup) -> PullService:
-    return PullService(
-        disk=setup.env.disk,
-        store_ref=setup.registry.ref(setup.paths.store),
-        master=setup.group.master,
-        record_bytes_max=setup.group.record_bytes_max,
-        synced_only=setup.synced,
-        mark=setup.acknowledged,
-        unacknowledged=setup.group.compat is not None,
-        scrubber=setup.registry.ref(setup.paths.scrubber),
-    )
-
-
-def _dispatcher(setup: GroupSetup) -> Dispatcher:
-    return Dispatcher(
-        env=setup.env,
-        layout=setup.layout,
-        group=setup.group,
-        store=setup.registry.ref(setup.paths.store),
-        pacing=Pacing(gives_way=setup.group.master != setup.node),
-        keeper=setup.keeper,
-        scrubber=setup.registry.ref(setup.paths.scrubber),
-    )
-
-
-def _scrubber(setup: GroupSetup) -> Scrubber:
-    registry, paths = setup.registry, setup.paths
-    return Scrubber(
-        env=setup.env,
-        layout=setup.layout,
-        group=setup.group,
-        store=registry.ref(paths.store),
-        writes_itself=setup.group.master == setup.node,
-        log_syncer=registry.ref(paths.syncer),
-        keeper=setup.keeper,
-        readers=registry.ref(paths.pull_service),
-    )
-
-
-def _derived_scrubber(setup: GroupSetup) -> DerivedScrubber:
-    registry, paths = setup.registry, setup.paths
-    return DerivedScrubber(
-        env=setup.env,
-        layout=setup.layout,
-        group=setup.group,
-        dispatcher=registry.ref(paths.dispatcher),
-        scrubber=registry.ref(paths.scrubber),
-    )
-
-
 def _group_transfer(setup: GroupSetup) -> GroupTransfer:
     group, registry = setup.group, setup.registry
     return GroupTransfer(
@@ -323,26 +204,11 @@ def _slave_table(group: ClassicGroup) -> SlaveTable:
     return table
 
 
-def _connection_settings(setup: GroupSetup) -> ConnectionSettings:
-    group, registry, paths = setup.group, setup.registry, setup.paths
-    return ConnectionSettings(
-        registry=registry,
-        disk=setup.env.disk,
-        dialect=classic_dialect(group.compat),
-        log_folder=setup.layout.commit_log,
-        segment_bytes=group.segment_bytes,
-        frame_bytes=group.frame_bytes,
-        synced=group.strict_sync,
-        heartbeat_s=group.ha_send_heartbeat_interval_s,
-        housekeeping_s=group.ha_housekeeping_interval_s,
-        rate_bytes_per_s=group.max_ha_transfer_bytes_per_s or None,
-        poll_s=UPSTREAM_POLL_S if group.compat and group.sure_copies == 1 else None,
-        connections_path=paths.connections,
-        store=registry.ref(paths.store),
-        group_transfer=registry.ref(paths.group_transfer),
-        connection_state=registry.ref(paths.connection_state),
-        scrubber=registry.ref(paths.scrubber) if group.compat is None else None,
-    )
+def _connections(setup: GroupSetup) -> ConnectionSettings:
+    group = setup.group
+    polls = group.compat is not None and group.sure_copies == 1
+    poll_s = UPSTREAM_POLL_S if polls else None
+    return connection_settings(setup, classic_dialect(group.compat), poll_s=poll_s)
 
 
 # ---- all groups of a node ----

@@ -14,7 +14,7 @@ import trio
 from actors.errors import NodeStopped, NotEnoughReplicas, ReplicationTimeout
 from actors.log import AppendOutcome
 from actors.log_types import Receipt
-from actors.node.classic import ClassicReply
+from actors.node.commit_log_part import CommitLogReply
 from actors.node.part import GroupCounts
 from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
 from actors.storage.commitlog import store_messages
@@ -40,8 +40,8 @@ class Asked:
     store: ActorRef[Any]
     counts: GroupCounts = attrs.field(factory=GroupCounts)
 
-    def reply(self, on_done: Callable[[AppendOutcome], None] | None = None) -> ClassicReply:
-        return ClassicReply(self.counts, self.store, 3, "n0", on_done)
+    def reply(self, on_done: Callable[[AppendOutcome], None] | None = None) -> CommitLogReply:
+        return CommitLogReply(self.counts, self.store, 3, "n0", on_done)
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from actors.errors import Closed, NotMaster, NotStored
 from actors.log import AppendOutcome
 from actors.log_types import Receipt
 from actors.node.append import AppendReply
-from actors.node.classic import ClassicReply
+from actors.node.commit_log_part import CommitLogReply
 from actors.node.part import GroupCounts
 from actors.runtime import Actor, ChildSpec, SupervisorSpec, open_system
 from actors.sim.cluster import SimCluster
@@ -86,7 +86,7 @@ async def test_an_append_that_a_store_never_read_is_not_stored(
     """One that it had taken is in doubt; one behind that, and one that came later, are not."""
 
     def reply() -> AppendReply[store_messages.Appended]:
-        return ClassicReply(GroupCounts(), ref, 1, "n0", on_done=lambda found: None)
+        return CommitLogReply(GroupCounts(), ref, 1, "n0", on_done=lambda found: None)
 
     def message(answer: AppendReply[store_messages.Appended]) -> store_messages.Append:
         return store_messages.Append(records=(b"x",), deadline_s=99.0, reply_to=answer)
