@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.config.bounds import Mismatch
 from actors.config.brokerconf.groups import PROPERTIES
 from actors.config.brokerconf.keys import KEYS, Key
@@ -79,7 +79,7 @@ class ChangedSettings:
 
     disk: Disk
     path: str
-    file_group: ClassicGroup
+    file_group: CommitLogGroup
     source: str
     now_ms: Callable[[], int]
     _changed: dict[str, _Changed] = attrs.field(init=False, factory=dict)
@@ -108,7 +108,7 @@ class ChangedSettings:
                 _LOGGER.warning(text, self.source, name, now, each.value, each.instead_of)
 
     @property
-    def group(self) -> ClassicGroup:
+    def group(self) -> CommitLogGroup:
         """The group with the changed settings."""
         fields = {
             ACTING[name].sets: ACTING[name].convert(ACTING[name].kind.read(each.value))

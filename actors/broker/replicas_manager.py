@@ -15,7 +15,7 @@ Differs: a failed change of the role is tried again; upstream leaves it so (auto
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeAlias, assert_never
 
@@ -115,6 +115,8 @@ class ReplicaView:
         reason: why nothing goes on, for people; "" if all is well.
         role: the role that has been taken; None while the replica is fenced.
         lease_until_s: Trio time up to which a master may acknowledge.
+        registered: the replicas that the controllers know: by id, where brokers reach each,
+            "HOST:PORT". A master asks for them.
     """
 
     broker_id: int | None = None
@@ -122,6 +124,7 @@ class ReplicaView:
     reason: str = ""
     role: Role | None = None
     lease_until_s: float = float("-inf")
+    registered: Mapping[int, str] = attrs.field(factory=dict)
 
 
 Message: TypeAlias = RoleTold | LookNow

@@ -8,7 +8,9 @@ and `guarantee_of`.
 
 from __future__ import annotations
 
+from actors.config.autoswitch import AutoSwitchGroup
 from actors.config.classic import ClassicGroup
+from actors.config.commit_log_group import CommitLogGroup
 from actors.config.dledger import DLedgerGroup
 from actors.config.group import Durability, Group
 from actors.config.load import load, loads, validate
@@ -23,8 +25,10 @@ from actors.config.model import (
 from actors.config.settings import changes, settings, stated
 
 __all__ = [
+    "AutoSwitchGroup",
     "ClassicGroup",
     "ClusterConfig",
+    "CommitLogGroup",
     "DLedgerGroup",
     "DemoConfig",
     "Durability",

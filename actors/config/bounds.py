@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -37,6 +37,10 @@ API_CLIENTS = 64
 
 FOUND_CHARS_MAX = 60
 """A found value is quoted up to here, so that a problem stays one line."""
+
+
+NO_KEY: Final = {"no_key": True}
+"""The metadata of a field that a cluster file cannot set."""
 
 
 class Mismatch(ValueError):

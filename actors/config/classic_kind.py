@@ -9,11 +9,13 @@ from actors.config.bounds import RECONNECT_FIRST_S
 from actors.config.classic import ClassicGroup
 from actors.config.classic_guarantees import classic_guarantee, classic_rows, confirmed_by
 from actors.config.classic_rules import classic_problems
+from actors.config.commit_log_group import CommitLogGroup
 from actors.config.kind import ConfigKind, Terms
 from actors.readable import size
 
 
-def _rows(group: ClassicGroup) -> list[tuple[str, str]]:
+def commit_log_rows(group: CommitLogGroup) -> list[tuple[str, str]]:
+    """Return the rows of `ConfigKind.rows` that all groups with a commit log have."""
     limit = group.max_ha_transfer_bytes_per_s
     return [
         (
@@ -52,7 +54,7 @@ CLASSIC: Final = ConfigKind(
     guarantee=classic_guarantee,
     guarantees=classic_rows,
     fresh_read=confirmed_by,
-    rows=_rows,
+    rows=commit_log_rows,
     broker_ports=attrgetter("broker_ports"),
     terms=Terms(leader="master", peer="slave", epoch="promotion", since="by"),
 )

@@ -11,12 +11,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from actors.config.autoswitch_kind import AUTOSWITCH
 from actors.config.classic_kind import CLASSIC
 from actors.config.dledger_kind import DLEDGER
 from actors.config.group import Group
 from actors.config.kind import ConfigKind, Guarantee
 
-KINDS: Final[dict[str, ConfigKind[Any]]] = {"classic": CLASSIC, "dledger": DLEDGER}
+KINDS: Final[dict[str, ConfigKind[Any]]] = {
+    "classic": CLASSIC,
+    "dledger": DLEDGER,
+    "autoswitch": AUTOSWITCH,
+}
 """The kinds by the names of their modes."""
 
 

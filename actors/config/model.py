@@ -14,9 +14,10 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from actors.config import bounds
+from actors.config.autoswitch import AutoSwitchGroup
 from actors.config.bounds import INTERVAL, PATH, PORT, Within
 from actors.config.classic import ClassicGroup
-from actors.config.dledger import DLedgerGroup
+from actors.config.dledger import CONTROLLERS, DLedgerGroup
 from actors.config.group import Group
 
 EventsPolicy: TypeAlias = Literal["drop", "stop"]
@@ -170,6 +171,13 @@ class ClusterConfig:
         own = [(self.nodes[node], port) for node, port in self.name_servers.items()]
         others = [bounds.endpoint_of(text) for text in self.namesrv_addr]
         return tuple(dict.fromkeys((*own, *others)))
+
+    def controllers_of(self, group: AutoSwitchGroup) -> tuple[str, ...]:
+        """Where a group's controllers are, "HOST:PORT" each: by its own key, or `[controllers]`."""
+        own = self.groups.get(CONTROLLERS)
+        if group.controllers or own is None:
+            return group.controllers
+        return tuple(f"{self.advertised_of(node)}:{own.port}" for node in own.members)
 
     def advertised_of(self, node: str) -> str:
         """The address under which clients, and slaves for its metadata, reach a node."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
 from itertools import combinations
 
+from actors.config.autoswitch import AutoSwitchGroup
 from actors.config.bounds import ADDRESS_EXPECTED, GROUPS_MAX, NODES_MAX, is_address, is_loopback
 from actors.config.dledger import CONTROLLERS
 from actors.config.group import Group
@@ -18,7 +19,7 @@ from actors.config.kinds import broker_ports, kind_of
 from actors.config.model import NAME_SERVER, ClusterConfig
 from actors.config.problems import Problem, describe, one_of
 
-RESERVED_GROUPS = ("api", "event_log", "events", "roles", "rpc")
+RESERVED_GROUPS = ("api", "event_log", "events", "owners", "replicas", "roles", "rpc")
 """Names of a node's own children in the supervision tree."""
 RESERVED_NODES = ("feed",)
 """The feeder's folder beside the nodes' folders."""
@@ -208,6 +209,14 @@ def _advertised(config: ClusterConfig) -> Iterator[Problem]:
                     yield Problem((key, named), expected, describe(table[named]), depends)
 
 
+def _controllers(config: ClusterConfig) -> Iterator[Problem]:
+    """A replica without controllers would wait for ever."""
+    for group in config.groups.values():
+        if isinstance(group, AutoSwitchGroup) and not config.controllers_of(group):
+            expected = "addresses of controllers here, or [controllers] in this file"
+            yield Problem(("groups", group.name, "controllers"), expected, "neither")
+
+
 def _broker_ids(config: ClusterConfig) -> Iterator[Problem]:
     """Two slaves of one id would push each other out of the routes."""
     registering = [group for group in config.groups.values() if broker_ports(group)]
@@ -240,5 +249,6 @@ _RULES: tuple[Callable[[ClusterConfig], Iterator[Problem]], ...] = (
     _name_servers,
     _registering,
     _advertised,
+    _controllers,
     _broker_ids,
 )

@@ -15,7 +15,7 @@ from actors.config.members import MasterNode, MemberNode, SlaveNode
 from actors.config.model import ClusterConfig
 from actors.config.problems import dotted
 
-_NOT_KEPT = frozenset({"path", "broker_files", "data_dir", "demo", "name"})
+_NOT_KEPT = frozenset({"path", "broker_files", "data_dir", "demo", "name", "present_master"})
 """Where the file and the data lie, what only the command reads, and what a table's key says."""
 
 _PROMISES = (".copies", ".in_sync_replicas", ".min_in_sync_replicas")

@@ -23,7 +23,7 @@ from cattrs import (
 )
 from cattrs.gen import make_dict_structure_fn, override
 
-from actors.config.bounds import BROKER_ID, NAME, PORT, Mismatch, Rule, address_of, host_of
+from actors.config.bounds import BROKER_ID, NAME, NO_KEY, PORT, Mismatch, Rule, address_of, host_of
 from actors.config.dledger import ControllerSettings
 from actors.config.group import Group
 from actors.config.kinds import KINDS
@@ -107,7 +107,7 @@ class _Strict:
             hook = hooks.get(field.name) or self._limited(field)
             # "master" in the file is the field master_node: attrs' alias is the key's name.
             name = field.alias if field.alias != field.name else None
-            hidden = cls is ClusterConfig and field.name in _ORIGIN
+            hidden = (cls is ClusterConfig and field.name in _ORIGIN) or field.metadata == NO_KEY
             overrides[field.name] = override(struct_hook=hook, rename=name, omit=hidden or None)
         build = make_dict_structure_fn(cls, self.converter, **overrides)
         return lambda value, kind: build(_require_table(value), kind)

@@ -83,22 +83,12 @@ class ClassicPart(ClassicMember):
 
     async def status(self) -> GroupStatus:
         """Return the group's entry of `NodeHandle.status`."""
-        ha, offsets = await self._looked_at()
-        held = None if ha is None else await self._held()
-        view, mended = self.role_status.view, "" if ha is None else await self._mended()
-        return classic_status(
-            self.group,
-            ha,
-            offsets,
-            view,
-            attrs.asdict(self.counts),
-            stands_still="" if held is None else held.stands_still,
-            mended=mended,
-            no_room=None if held is None else held.no_room,
-            scrub=None if ha is None else await self._scrub(),
-            said=self.role_status.said(),
-            registrations=self.registrations,
-        )
+        ha, offsets, rest = await self._seen()
+        said = self.role_status.said()
+        group = self.file_group.led_by(self.role_status.view.master)
+        counts = attrs.asdict(self.counts)
+        view = self.role_status.view
+        return classic_status(group, ha, offsets, view, counts, said=said, **rest)
 
     # ---- mending ----
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import attrs
-import trio
 
 from actors.api.failures import RequestRefused
+from actors.config import ClassicGroup
 from actors.control.member_session import LOST, lost_text
-from actors.control.members import GroupMembers, MemberLinks
+from actors.control.members import GroupMembers
 from actors.control.promotion import Coordinator
 from actors.epochs import Kind, compare
 from actors.errors import Closed
@@ -23,17 +23,15 @@ from actors.ha import role_messages
 from actors.ha.core.promotion import Wish
 from actors.ha.core.role_effects import RoleView
 from actors.ha.role_parts import TOKEN_MAX
-from actors.log_types import Claim, GroupState, Offsets
-from actors.node.commit_log_part import NOT_LOOKED, CommitLogPart
-from actors.node.part import STATE_LOOK_S, asked
+from actors.log_types import Claim, GroupState
+from actors.node.commit_log_part import NOT_LOOKED, OF_THE_PART, CommitLogPart
+from actors.node.part import asked
 from actors.runtime import ActorRef, ReplyTo
-from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.store_messages import LogRange
 from wire.api import frames
 
 R = TypeVar("R")
 
-STATE_TIMEOUT_S: Final = 5.0
 NO_RANGE = LogRange(min_bytes=0, written_bytes=0, synced_bytes=0, segment_bytes=0, folder="")
 
 
@@ -41,34 +39,13 @@ NO_RANGE = LogRange(min_bytes=0, written_bytes=0, synced_bytes=0, segment_bytes=
 class ClassicMember(CommitLogPart):
     """See the module's text."""
 
-    links: MemberLinks
+    file_group: ClassicGroup
     rng: random.Random
     keeper: ActorRef[role_messages.Message]
 
     how_it_is_led: ClassVar[str] = "`promote` changes its master"
 
     # ---- its part, and what changes it ----
-
-    async def group_state(self) -> GroupState:
-        """Implements `NodeHandle.group_state`."""
-        deadline_s = trio.current_time() + STATE_TIMEOUT_S
-        while True:
-            view = self.role_status.view
-            try:
-                offsets = await self.wait_offsets(None)
-                held = await asked(
-                    self.node,
-                    self.store,
-                    lambda reply: store_messages.GetRange(reply_to=reply, looks=True),
-                    store_messages.LogRange,
-                )
-            except Closed:
-                if trio.current_time() >= deadline_s:
-                    raise
-            else:
-                if _same(self.role_status.view, view):  # else the range may be older than the part
-                    return self._state(held, offsets)
-            await trio.sleep(STATE_LOOK_S)
 
     async def wait_group_state(self, known: GroupState | None) -> GroupState:
         """Implements `NodeHandle.wait_group_state`."""
@@ -94,7 +71,7 @@ class ClassicMember(CommitLogPart):
         except Closed:
             if not self.waits_for_room:
                 raise
-            return self._state(NO_RANGE, NOT_LOOKED)
+            return self.state_with(NO_RANGE, NOT_LOOKED)
 
     async def resync(self) -> dict[str, Any]:
         """Implements `NodeHandle.resync`."""
@@ -163,38 +140,7 @@ class ClassicMember(CommitLogPart):
         if done.refused:
             raise RequestRefused(frames.ERROR_BAD_REQUEST, f"{self.node}: {done.refused}")
 
-    def _state(self, held: LogRange, offsets: Offsets) -> GroupState:
-        identity, view = self.identity, self.role_status.view
-        return GroupState(
-            cluster=identity.cluster,
-            node=identity.node,
-            boot=identity.boot,
-            group=self.name,
-            role=view.role.value,
-            state=view.state.value,
-            **{name: getattr(view, name) for name in (*_OF_THE_PART, "high_water", "claimed")},
-            min=held.min_bytes,
-            written=held.written_bytes,
-            synced=held.synced_bytes,
-            acknowledged=offsets.acknowledged,
-            unanswered=self.counts.unanswered,
-            no_room=held.no_room_soon,
-        )
-
-
-_OF_THE_PART: Final = (
-    *("reason", "opened", "number", "master", "history", "forgot", "damage", "forced"),
-)
-"""The fields beside role and state that `RoleView` and `GroupState` have under the same name."""
-
-
-def _same(view: RoleView, other: RoleView) -> bool:
-    """Return whether both views are of the same role; high-water marks and claims may differ."""
-    return attrs.evolve(view, high_water=0, claimed=0) == attrs.evolve(
-        other, high_water=0, claimed=0
-    )
-
 
 def _is_as_known(view: RoleView, known: GroupState) -> bool:
-    own = attrgetter(*_OF_THE_PART)
+    own = attrgetter(*OF_THE_PART)
     return (view.role.value, view.state.value, *own(view)) == (known.role, known.state, *own(known))

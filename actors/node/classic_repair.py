@@ -17,7 +17,7 @@ from actors.api.failures import RequestRefused
 from actors.control.member_session import LOST, lost_text
 from actors.epochs import compare
 from actors.log_types import GoodRange, GroupState
-from actors.node.classic_member import ClassicMember
+from actors.node.commit_log_part import CommitLogPart
 from actors.node.part import asked
 from actors.storage.dispatch.dispatcher_messages import Rederive, Rederived
 from actors.storage.log.digests import RANGE_BYTES
@@ -35,7 +35,7 @@ HEARD_S: Final = 5.0
 """How many seconds to wait until `status` counts the mended copy again."""
 
 
-async def log_range(part: ClassicMember, start: int) -> GoodRange:
+async def log_range(part: CommitLogPart, start: int) -> GoodRange:
     """Implements `NodeHandle.log_range`."""
     found = await asked(
         part.node,
@@ -59,7 +59,7 @@ class ClassicRepair:
         silent: by member, why it is not asked, for people.
     """
 
-    part: ClassicMember
+    part: CommitLogPart
     own: GroupState
     names: tuple[str, ...]
     shared: dict[str, int] = attrs.field(factory=dict, init=False)

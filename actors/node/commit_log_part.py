@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 import trio
@@ -15,14 +15,23 @@ import trio
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome, NodeIdentity
 from actors.broker.registrar import RegistrationView
-from actors.config import ClassicGroup, ClusterConfig
+from actors.config import ClusterConfig, CommitLogGroup
+from actors.control.members import MemberLinks
 from actors.errors import Closed, NotEnoughReplicas, NotMaster, NotStored
 from actors.group_status import Scrub
 from actors.ha import connection_state
 from actors.ha.core.role_effects import PASSING, Role, RoleState, RoleView
 from actors.ha.core.states import HAConnectionState
 from actors.ha.role_status import RoleStatus
-from actors.log_types import BEHIND_FAILED, Chain, NewRecord, Offsets, Receipt, StoredBatch
+from actors.log_types import (
+    BEHIND_FAILED,
+    Chain,
+    GroupState,
+    NewRecord,
+    Offsets,
+    Receipt,
+    StoredBatch,
+)
 from actors.node.append import AppendReply
 from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, GroupCounts, Part, asked
 from actors.runtime import ActorError, ActorRef, ReplyTo
@@ -38,6 +47,7 @@ from wire.api import frames
 
 R = TypeVar("R")
 
+STATE_TIMEOUT_S: Final = 5.0
 NOT_LOOKED: Final = Offsets(min=0, written=0, synced=0, acknowledged=0, master=None)
 
 
@@ -70,7 +80,8 @@ class CommitLogPart(Part):
 
     config: ClusterConfig
     identity: NodeIdentity
-    file_group: ClassicGroup
+    links: MemberLinks
+    file_group: CommitLogGroup
     role_status: RoleStatus
     registrations: RegistrationView
     store: ActorRef[store_messages.Message]
@@ -81,7 +92,7 @@ class CommitLogPart(Part):
     derived_scrubber: ActorRef[GetMended]
     counts: GroupCounts = attrs.Factory(GroupCounts)
     repairing: bool = False
-    _led: dict[str, ClassicGroup] = attrs.Factory(dict)  # by master: at most its members
+    _led: dict[str, CommitLogGroup] = attrs.Factory(dict)  # by master: at most its members
     _in_vain: RoleView | None = None  # the view during which an append waited as long as it may
     _looked: Offsets = NOT_LOOKED
     _stopping: bool = False
@@ -116,7 +127,7 @@ class CommitLogPart(Part):
         return self.role_status.view.master
 
     @property
-    def group(self) -> ClassicGroup:
+    def group(self) -> CommitLogGroup:
         """The group with its present master; every append and read looks at it."""
         master = self.role_status.view.master
         led = self._led.get(master)
@@ -280,7 +291,64 @@ class CommitLogPart(Part):
         """Whether the group waits for room on the disk; its tree may not run then."""
         return self.role_status.view.reason.startswith(NO_ROOM)
 
+    # ---- what it is in the group ----
+
+    async def group_state(self) -> GroupState:
+        """Implements `NodeHandle.group_state`."""
+        deadline_s = trio.current_time() + STATE_TIMEOUT_S
+        while True:
+            view = self.role_status.view
+            try:
+                offsets = await self.wait_offsets(None)
+                held = await asked(
+                    self.node,
+                    self.store,
+                    lambda reply: store_messages.GetRange(reply_to=reply, looks=True),
+                    store_messages.LogRange,
+                )
+            except Closed:
+                if trio.current_time() >= deadline_s:
+                    raise
+            else:
+                if same_role(
+                    self.role_status.view, view
+                ):  # else the range may be older than the part
+                    return self.state_with(held, offsets)
+            await trio.sleep(STATE_LOOK_S)
+
+    def state_with(self, held: LogRange, offsets: Offsets) -> GroupState:
+        """Return what this node is in the group, with a log of this range."""
+        identity, view = self.identity, self.role_status.view
+        return GroupState(
+            cluster=identity.cluster,
+            node=identity.node,
+            boot=identity.boot,
+            group=self.name,
+            role=view.role.value,
+            state=view.state.value,
+            **{name: getattr(view, name) for name in (*OF_THE_PART, "high_water", "claimed")},
+            min=held.min_bytes,
+            written=held.written_bytes,
+            synced=held.synced_bytes,
+            acknowledged=offsets.acknowledged,
+            unanswered=self.counts.unanswered,
+            no_room=held.no_room_soon,
+        )
+
     # ---- looking ----
+
+    async def _seen(self) -> tuple[connection_state.HaStatus | None, Offsets, dict[str, Any]]:
+        """Return what `commit_log_status` needs of every mode: replication, offsets, the rest."""
+        ha, offsets = await self._looked_at()
+        held = None if ha is None else await self._held()
+        rest = {
+            "stands_still": "" if held is None else held.stands_still,
+            "mended": "" if ha is None else await self._mended(),
+            "no_room": None if held is None else held.no_room,
+            "scrub": None if ha is None else await self._scrub(),
+            "registrations": self.registrations,
+        }
+        return ha, offsets, rest
 
     async def _scrub(self) -> Scrub | None:
         """Return what the scrubber has found; None while it is being restarted."""
@@ -362,3 +430,16 @@ class CommitLogPart(Part):
         return ", ".join(
             f"{node} lacks {lag} bytes of {self.name}" for node, lag in lags.items() if lag > 0
         )
+
+
+OF_THE_PART: Final = (
+    *("reason", "opened", "number", "master", "history", "forgot", "damage", "forced"),
+)
+"""The fields beside role and state that `RoleView` and `GroupState` have under the same name."""
+
+
+def same_role(view: RoleView, other: RoleView) -> bool:
+    """Return whether both views are of the same role; high-water marks and claims may differ."""
+    return attrs.evolve(view, high_water=0, claimed=0) == attrs.evolve(
+        other, high_water=0, claimed=0
+    )

@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from actors.broker.registrar import RegistrationView
-from actors.config import ClassicGroup, DLedgerGroup, Group
+from actors.config import ClassicGroup, CommitLogGroup, DLedgerGroup, Group
 from actors.config.classic_guarantees import can_be_asked, others_of
 from actors.config.kinds import kind_of
 from actors.dledger.core.election_effects import RoleChanged
@@ -88,6 +88,46 @@ def classic_status(
         said: by member, the newest state that it has reported.
         registrations: the state of this node's registrations at name servers.
     """
+    details = _classic_details(group, ha, role)
+    return commit_log_status(
+        group,
+        ha,
+        offsets,
+        role,
+        counts,
+        details=details,
+        remarks=_classic_remarks(details),
+        stands_still=stands_still,
+        mended=mended,
+        no_room=no_room,
+        scrub=scrub,
+        said=said,
+        registrations=registrations,
+    )
+
+
+def commit_log_status(
+    group: CommitLogGroup,
+    ha: HaStatus | None,
+    offsets: Offsets,
+    role: RoleView,
+    counts: Mapping[str, int],
+    *,
+    details: Mapping[str, Any],
+    remarks: Iterable[str],
+    stands_still: str = "",
+    mended: str = "",
+    no_room: str | None = None,
+    scrub: Scrub | None = None,
+    said: Mapping[str, GroupState] | None = None,
+    registrations: RegistrationView | None = None,
+) -> GroupStatus:
+    """Return the status of a group whose log is a commit log; arguments as of `classic_status`.
+
+    Args:
+        details: what only its mode has.
+        remarks: what is said behind the master's positions, for people.
+    """
     registered, not_registered = (registrations or RegistrationView()).texts()
     client = None if ha is None else ha.client
     link = None if ha is None or client is None else _link(client, ha.asked_s)
@@ -102,7 +142,7 @@ def classic_status(
     }
     is_usual = role.state in USUAL and not reason
     damage = f"damaged: {role.damage}" if role.damage not in ("", reason) else ""
-    details, slaves = _classic_details(group, ha, role), () if ha is None else ha.slaves
+    slaves = () if ha is None else ha.slaves
     return GroupStatus(
         **_said_of(group, offsets, counts),
         role=role.role.value,
@@ -118,9 +158,9 @@ def classic_status(
         scrub=scrub,
         diverged=role.state is RoleState.DIVERGED or (client is not None and client.diverged),
         troubles=tuple(filter(None, ("" if is_usual else f"{role.state.value}: {reason}", damage))),
-        remarks=(*(_classic_remarks(details) if leads else ()), *registered),
+        remarks=(*(remarks if leads else ()), *registered),
         others=(
-            *_refused_text(details["refused_count"], "" if ha is None else ha.refused_host),
+            *(() if ha is None else _refused_text(ha.refused_count, ha.refused_host)),
             *not_registered,
         ),
         findings={kind: text for kind, text in findings.items() if text},

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from actors.broker.changed_settings import PERMISSION
 from actors.broker.followed import FollowedBroker, KnownBroker
 from actors.broker.introspection import Introspection
 from actors.broker.midnights import MidnightCounter
 from actors.broker.registrar import Announcer, Followers, Presence, Registrar
+from actors.config import CommitLogGroup
 from actors.env import Address
 from actors.metadata import keeper as keeper_messages
 from actors.metadata.administration import Administration
@@ -44,6 +45,7 @@ from actors.storage.log.log_reader import LogReader
 from actors.trees.group_setup import CopyRules, GroupSetup, Registering
 from wire.broker.increments import WATCH_METADATA
 
+Setup: TypeAlias = GroupSetup[CommitLogGroup]
 CONNECTIONS_MAX: Final = SLOTS_KEPT + 64
 """The most connections at each port: a dozen of slaves, name servers' probes, operators' tools."""
 BROKER_BACKOFF: Final = Backoff(first_s=1.0, max_s=30.0)
@@ -53,7 +55,7 @@ REGISTRARS: Final = "broker.registrars"
 """The name of the registrars' supervisor, which no group can have."""
 
 
-def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
+def broker_children(setup: Setup) -> tuple[ChildSpec, ...]:
     """Return the children that make a node a broker; for a copy with `metadata`, those that copy.
 
     There are none if the group has no `broker_port`, or the copy takes no metadata.
@@ -63,9 +65,9 @@ def broker_children(setup: GroupSetup) -> tuple[ChildSpec, ...]:
         if copy.metadata is None:
             return ()
         return _apart(_keeper(setup), _client(setup), _copying(setup, copy.metadata))
-    if group.broker_port is None or group.asked_port is None:
+    master = setup.master_asked_at
+    if group.broker_port is None or master is None:
         return ()
-    master = Address(setup.address_of(group.master), group.asked_port)
     is_master = group.master == setup.node
     setup.registrations.settings = setup.changed.texts() if setup.changed is not None else ()
     return _apart(
@@ -84,7 +86,7 @@ def _apart(*children: ChildSpec) -> tuple[ChildSpec, ...]:
     return (ChildSpec(name="broker", start=start, backoff=_APART_BACKOFF),)
 
 
-def _keeper(setup: GroupSetup) -> ChildSpec:
+def _keeper(setup: Setup) -> ChildSpec:
     keeper = partial(
         MetadataKeeper,
         env=setup.env,
@@ -98,33 +100,33 @@ def _keeper(setup: GroupSetup) -> ChildSpec:
     return ChildSpec(name="metadata", start=keeper, backoff=BROKER_BACKOFF)
 
 
-def _midnights(setup: GroupSetup) -> ChildSpec:
+def _midnights(setup: Setup) -> ChildSpec:
     counter = partial(
         MidnightCounter, env=setup.env, stored=setup.stored, midnights=setup.midnights
     )
     return ChildSpec(name="midnights", start=counter)
 
 
-def _client(setup: GroupSetup) -> ChildSpec:
+def _client(setup: Setup) -> ChildSpec:
     """Return the client that calls the master's port, or name servers."""
     client = partial(RemotingClient, network=setup.env.network, local_host=setup.own_host)
     return ChildSpec(name="remoting_client", start=client)
 
 
-def _announcer(setup: GroupSetup) -> ChildSpec:
+def _announcer(setup: Setup) -> ChildSpec:
     """Return the announcer. It starts last, so no client is sent to a port that is not open yet."""
     group, registry, paths = setup.group, setup.registry, setup.paths
     followers = Followers(
         ha_client=registry.ref(paths.ha_client),
         metadata_sync=registry.ref(paths.metadata_sync),
     )
-    follows = group.master != setup.node and group.master_node.kind == "java"
+    follows = group.master != setup.node and group.follows_java
     presence = Presence(member=setup.member, followers=followers if follows else None)
     announcer = partial(Announcer, presence=presence, published=setup.registrations)
     return ChildSpec(name="announcer", start=announcer)
 
 
-def registrars(setups: Sequence[GroupSetup]) -> tuple[ChildSpec, ...]:
+def registrars(setups: Sequence[Setup]) -> tuple[ChildSpec, ...]:
     """Return the registrars of a node's groups, which start after the groups and stop first."""
     children = tuple(
         ChildSpec(
@@ -144,7 +146,7 @@ def registrars(setups: Sequence[GroupSetup]) -> tuple[ChildSpec, ...]:
     return (ChildSpec(name=REGISTRARS, start=start, backoff=_APART_BACKOFF),)
 
 
-def _registrar(setup: GroupSetup, registering: Registering) -> ChildSpec:
+def _registrar(setup: Setup, registering: Registering) -> ChildSpec:
     node, name = setup.node, setup.group.name
     assert setup.changed is not None  # it has a broker_port
     registrar = partial(
@@ -159,11 +161,11 @@ def _registrar(setup: GroupSetup, registering: Registering) -> ChildSpec:
     return ChildSpec(name="registrar", start=registrar, backoff=BROKER_BACKOFF)
 
 
-def _copying(setup: GroupSetup, master: Address) -> ChildSpec:
+def _copying(setup: Setup, master: Address) -> ChildSpec:
     """Return the actor that copies the tables of a master that listens at `master`."""
     group, paths = setup.group, setup.paths
     copying: Callable[..., SlaveSync | MasterWatch] = MasterWatch
-    if group.master_node.kind == "java":
+    if group.follows_java:
         copy, levels = setup.copy, group.message_delay_level
         may_ask = None if copy is None else _followed(setup, copy, master).may_ask
         copying = partial(SlaveSync, may_ask=may_ask, delay_levels=levels)
@@ -178,7 +180,7 @@ def _copying(setup: GroupSetup, master: Address) -> ChildSpec:
     return ChildSpec(name="metadata_sync", start=sync, backoff=BROKER_BACKOFF)
 
 
-def _followed(setup: GroupSetup, copy: CopyRules, broker: Address) -> FollowedBroker:
+def _followed(setup: Setup, copy: CopyRules, broker: Address) -> FollowedBroker:
     group, paths, disk = setup.group, setup.paths, setup.env.disk
     return FollowedBroker(
         master=Address(setup.address_of(group.master), group.port),
@@ -191,12 +193,12 @@ def _followed(setup: GroupSetup, copy: CopyRules, broker: Address) -> FollowedBr
     )
 
 
-def _is_open_master(setup: GroupSetup) -> bool:
+def _is_open_master(setup: Setup) -> bool:
     status = setup.role_status
     return setup.group.master == setup.node and (status is None or status.is_open)
 
 
-def _settings(setup: GroupSetup, port: int) -> dict[str, str]:
+def _settings(setup: Setup, port: int) -> dict[str, str]:
     """Return the group's settings on this node by upstream's names, as `getBrokerConfig` does."""
     group, registering = setup.group, setup.registering
     is_master = group.master == setup.node
@@ -230,7 +232,7 @@ def _settings(setup: GroupSetup, port: int) -> dict[str, str]:
     return {key: str(value) for key, value in found.items()}
 
 
-def _say_changed(setup: GroupSetup, wanted: Mapping[str, str]) -> None:
+def _say_changed(setup: Setup, wanted: Mapping[str, str]) -> None:
     """Publish what operators have changed: in the status, and what name servers have to know to
     them, by registering.
 
@@ -244,7 +246,7 @@ def _say_changed(setup: GroupSetup, wanted: Mapping[str, str]) -> None:
         registrations.announce(registrations.presence)
 
 
-def _servers(setup: GroupSetup, port: int) -> tuple[ChildSpec, ...]:
+def _servers(setup: Setup, port: int) -> tuple[ChildSpec, ...]:
     group = setup.group
     hosts = frozenset((*map(setup.address_of, group.members), *group.broker_peers))
     watches = posted_to(setup.registry.ref(setup.paths.metadata_watches))

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from actors.config import ClassicGroup
 from actors.env import Address
@@ -54,13 +55,14 @@ from actors.trees.commit_log import connection_settings, log_group, record_verif
 from actors.trees.group_setup import GroupSetup
 from actors.trees.node import STORAGE_SHUTDOWN_S, GroupTrees, group_child
 
+Setup: TypeAlias = GroupSetup[ClassicGroup]
 CLIENT_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
 """The pause between crashes of ha_client itself, which handles lost connections without a crash."""
 UPSTREAM_POLL_S = 0.1
 """The seconds after which an idle writer of upstream's ASYNC_MASTER looks for new bytes (T19)."""
 
 
-def group_tree(setup: GroupSetup) -> SupervisorSpec:
+def group_tree(setup: Setup) -> SupervisorSpec:
     """Return the tree of one group on one node, a master or a slave."""
     is_master = setup.group.master == setup.node
     return log_group(
@@ -74,7 +76,7 @@ def group_tree(setup: GroupSetup) -> SupervisorSpec:
     )
 
 
-def master_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
+def master_ha(setup: Setup) -> tuple[ChildSpec, ...]:
     """Return the children of the master's replication, which follow its storage."""
     group, registry, paths = setup.group, setup.registry, setup.paths
     connections = registry.ref(paths.connections)
@@ -109,7 +111,7 @@ def master_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
     )
 
 
-def slave_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
+def slave_ha(setup: Setup) -> tuple[ChildSpec, ...]:
     """Return the children of a slave's replication, which follow its storage."""
     group, registry, paths, copy = setup.group, setup.registry, setup.paths, setup.copy
     settings = ClientSettings(
@@ -151,11 +153,11 @@ def slave_ha(setup: GroupSetup) -> tuple[ChildSpec, ...]:
     )
 
 
-def _master_address(setup: GroupSetup) -> Address:
+def _master_address(setup: Setup) -> Address:
     return Address(setup.address_of(setup.group.master), setup.group.port)
 
 
-def _judge(setup: GroupSetup) -> LogJudge:
+def _judge(setup: Setup) -> LogJudge:
     disk, group = setup.env.disk, setup.group
     return LogJudge(
         network=setup.env.network,
@@ -175,7 +177,7 @@ def _master_compares_nothing(group: ClassicGroup) -> bool:
     return group.master_node.kind == "java" and group.compat is None
 
 
-def _group_transfer(setup: GroupSetup) -> GroupTransfer:
+def _group_transfer(setup: Setup) -> GroupTransfer:
     group, registry = setup.group, setup.registry
     return GroupTransfer(
         wait=TransferWait(
@@ -204,7 +206,7 @@ def _slave_table(group: ClassicGroup) -> SlaveTable:
     return table
 
 
-def _connections(setup: GroupSetup) -> ConnectionSettings:
+def _connections(setup: Setup) -> ConnectionSettings:
     group = setup.group
     polls = group.compat is not None and group.sure_copies == 1
     poll_s = UPSTREAM_POLL_S if polls else None
@@ -215,7 +217,7 @@ def _connections(setup: GroupSetup) -> ConnectionSettings:
 
 
 def classic_trees(
-    setups: Sequence[GroupSetup], roles: Mapping[str, RoleParts] | None = None
+    setups: Sequence[Setup], roles: Mapping[str, RoleParts] | None = None
 ) -> GroupTrees:
     """Return the groups of one node, with their role keepers ahead and their registrars behind.
 
@@ -235,14 +237,14 @@ def classic_trees(
     )
 
 
-def _group_now(setup: GroupSetup, roles: Mapping[str, RoleParts] | None) -> SupervisorSpec:
+def _group_now(setup: Setup, roles: Mapping[str, RoleParts] | None) -> SupervisorSpec:
     if roles is None:
         return group_tree(setup)
     parts = roles[setup.group.name]
     return group_tree(setup.led_by(parts.promotion, parts.record().cut_bytes, parts.role_status))
 
 
-def _role_keepers(setups: Sequence[GroupSetup], roles: Mapping[str, RoleParts]) -> ChildSpec:
+def _role_keepers(setups: Sequence[Setup], roles: Mapping[str, RoleParts]) -> ChildSpec:
     """Return the role keepers. If one crashes the node ends, because its record is in doubt."""
     return ChildSpec(
         name="roles",
@@ -264,7 +266,7 @@ def _role_keepers(setups: Sequence[GroupSetup], roles: Mapping[str, RoleParts]) 
     )
 
 
-def _role_keeper(setup: GroupSetup, parts: RoleParts) -> RoleKeeper:
+def _role_keeper(setup: Setup, parts: RoleParts) -> RoleKeeper:
     registry, paths, group = setup.registry, setup.paths, setup.group
     return RoleKeeper(
         group=group.name,

@@ -9,7 +9,9 @@ well: it syncs files of its own, and a failed sync is never tried again.
 from __future__ import annotations
 
 from functools import partial
+from typing import TypeAlias
 
+from actors.config import CommitLogGroup
 from actors.ha.core.dialect import Dialect
 from actors.ha.record_verifier import RecordVerifier
 from actors.ha.settings import ConnectionSettings
@@ -25,12 +27,13 @@ from actors.storage.scrub.scrubber import Scrubber
 from actors.trees.group_setup import GroupSetup
 from actors.trees.node import STORAGE_SHUTDOWN_S, storage_child
 
+Setup: TypeAlias = GroupSetup[CommitLogGroup]
 SCRUBBER_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
 """The pause between crashes of a scrubber. What it fails on is mended by others, or not at all."""
 
 
 def log_group(
-    setup: GroupSetup,
+    setup: Setup,
     *,
     acknowledges: bool,
     waits_within_s: float,
@@ -69,7 +72,7 @@ def log_group(
     )
 
 
-def _storage(setup: GroupSetup, *, acknowledges: bool, waits_within_s: float) -> ChildSpec:
+def _storage(setup: Setup, *, acknowledges: bool, waits_within_s: float) -> ChildSpec:
     """Return the supervisor of syncer and store, which run together; the store stops first."""
     registry, paths = setup.registry, setup.paths
     interval_s = 0.0 if setup.synced else setup.group.flush_interval_s
@@ -100,7 +103,7 @@ def _storage(setup: GroupSetup, *, acknowledges: bool, waits_within_s: float) ->
     return storage_child(syncer, store)
 
 
-def _pull_service(setup: GroupSetup) -> PullService:
+def _pull_service(setup: Setup) -> PullService:
     return PullService(
         disk=setup.env.disk,
         store_ref=setup.registry.ref(setup.paths.store),
@@ -113,7 +116,7 @@ def _pull_service(setup: GroupSetup) -> PullService:
     )
 
 
-def _dispatcher(setup: GroupSetup) -> Dispatcher:
+def _dispatcher(setup: Setup) -> Dispatcher:
     return Dispatcher(
         env=setup.env,
         layout=setup.layout,
@@ -125,7 +128,7 @@ def _dispatcher(setup: GroupSetup) -> Dispatcher:
     )
 
 
-def _scrubber(setup: GroupSetup) -> Scrubber:
+def _scrubber(setup: Setup) -> Scrubber:
     registry, paths = setup.registry, setup.paths
     return Scrubber(
         env=setup.env,
@@ -139,7 +142,7 @@ def _scrubber(setup: GroupSetup) -> Scrubber:
     )
 
 
-def _derived_scrubber(setup: GroupSetup) -> DerivedScrubber:
+def _derived_scrubber(setup: Setup) -> DerivedScrubber:
     registry, paths = setup.registry, setup.paths
     return DerivedScrubber(
         env=setup.env,
@@ -150,7 +153,7 @@ def _derived_scrubber(setup: GroupSetup) -> DerivedScrubber:
     )
 
 
-def record_verifier(setup: GroupSetup, at_bytes: int) -> RecordVerifier:
+def record_verifier(setup: Setup, at_bytes: int) -> RecordVerifier:
     group = setup.group
     return RecordVerifier(
         reader=LogReader(setup.env.disk, setup.layout.commit_log, group.segment_bytes),
@@ -160,7 +163,7 @@ def record_verifier(setup: GroupSetup, at_bytes: int) -> RecordVerifier:
 
 
 def connection_settings(
-    setup: GroupSetup, dialect: Dialect, *, poll_s: float | None = None
+    setup: Setup, dialect: Dialect, *, poll_s: float | None = None
 ) -> ConnectionSettings:
     """Return what all connections of a group on its master share."""
     group, registry, paths = setup.group, setup.registry, setup.paths

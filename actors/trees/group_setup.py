@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any, Generic, TypeVar
 
 import attrs
 
 from actors.broker.changed_settings import ChangedSettings
 from actors.broker.midnights import Midnights
 from actors.broker.registrar import Member, RegistrationView
-from actors.config import ClassicGroup, ClusterConfig
+from actors.config import ClusterConfig, CommitLogGroup
 from actors.env import Address, Env
 from actors.ha import role_messages
 from actors.ha.role_status import RoleStatus
@@ -22,6 +23,8 @@ from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.group_commit import StoreTime
 from actors.storage.commitlog.pull_service import AcknowledgedMark
 from actors.storage.layout import StoreLayout
+
+G = TypeVar("G", bound=CommitLogGroup, covariant=True)
 
 
 class GroupPaths:
@@ -60,6 +63,26 @@ class GroupPaths:
         self.log_judge = f"{base}/log_judge"
         node, _, group = base.rpartition("/")
         self.role = f"{node}/roles/{group}"
+
+
+class ReplicaPaths(GroupPaths):
+    """The paths of the actors of an auto-switch group.
+
+    Attributes:
+        role: the path of the role owner.
+        managing: the supervisor of the replicas manager and of the client that calls controllers,
+            `replicas_manager` and `controllers_client`. Like `role` it is outside the group's tree.
+    """
+
+    def __init__(self, base: str) -> None:
+        """Make the paths, as `GroupPaths`."""
+        super().__init__(base)
+        self.epochs = f"{base}/epochs"
+        node, _, group = base.rpartition("/")
+        self.role = f"{node}/owners/{group}"
+        self.managing = f"{node}/replicas/{group}"
+        self.replicas_manager = f"{self.managing}/replicas_manager"
+        self.controllers_client = f"{self.managing}/remoting_client"
 
 
 @attrs.frozen(kw_only=True)
@@ -106,7 +129,7 @@ class Registering:
 
 
 @attrs.frozen(kw_only=True)
-class GroupSetup:
+class GroupSetup(Generic[G]):
     """One group on one node, from which every part of the group's tree is built.
 
     Attributes:
@@ -124,18 +147,20 @@ class GroupSetup:
         metadata: the tables that the keeper of the group's metadata publishes.
         changed: the settings that operators change while the node runs; None without a
             `broker_port`.
+        master_broker: where the master's `broker_port` is, if no node of the file is master.
         second_host: an address at which `broker_port` listens as well, if this machine has it.
         registering: the settings of registration; None without name servers.
         registrations: the state that the registrar publishes.
         stored: returns how many messages were appended here since the node's start.
         midnights: how many of those there were at the last two midnights.
+        make_paths: makes the paths of the group's actors.
         connections, sessions: numbers that outlive restarts of the tree.
     """
 
     root: str
     addresses: Mapping[str, str]
     node: str
-    group: ClassicGroup
+    group: G
     env: Env
     registry: Registry
     copy: CopyRules | None = None
@@ -145,18 +170,20 @@ class GroupSetup:
     store_time: StoreTime = attrs.field(factory=StoreTime)
     metadata: MetadataView = attrs.field(factory=MetadataView)
     changed: ChangedSettings | None = None
+    master_broker: Address | None = None
     second_host: str | None = None
     registering: Registering | None = None
     registrations: RegistrationView = attrs.field(factory=RegistrationView)
     stored: Callable[[], int] = lambda: 0
     midnights: Midnights = attrs.field(factory=Midnights)
+    make_paths: Callable[[str], GroupPaths] = GroupPaths
     connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
     sessions: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
 
     @classmethod
     def of(
-        cls, config: ClusterConfig, node: str, group: ClassicGroup, env: Env, registry: Registry
-    ) -> GroupSetup:
+        cls, config: ClusterConfig, node: str, group: Any, env: Env, registry: Registry
+    ) -> GroupSetup[Any]:
         """Make the setup of a member of a group that a cluster file names."""
         made = cls(
             root=config.group_dir(node, group.name),
@@ -197,7 +224,7 @@ class GroupSetup:
 
     @property
     def paths(self) -> GroupPaths:
-        return GroupPaths(f"/{self.node}/{self.group.name}")
+        return self.make_paths(f"/{self.node}/{self.group.name}")
 
     @property
     def layout(self) -> StoreLayout:
@@ -215,13 +242,21 @@ class GroupSetup:
         return self.addresses[node]
 
     @property
+    def master_asked_at(self) -> Address | None:
+        """Where the master is asked for metadata; None: nowhere."""
+        if self.master_broker is not None:
+            return self.master_broker
+        port = self.group.asked_port
+        return None if port is None else Address(self.address_of(self.group.master), port)
+
+    @property
     def own_host(self) -> str | None:
         """The address from which this node connects; None if the system chooses it."""
         return self.addresses[self.node] if self.copy is None else None
 
     def led_by(
         self, promotion: Promotion, cut_bytes: int | None, role_status: RoleStatus | None = None
-    ) -> GroupSetup:
+    ) -> GroupSetup[G]:
         """Return this setup with the master of a promotion, guarded by the group's role keeper."""
         guard = store_messages.Guard(self.registry.ref(self.paths.role), promotion, cut_bytes)
         return attrs.evolve(
@@ -240,7 +275,7 @@ def _change_ms(env: Env, view: MetadataView) -> int:
     return max(env.wall_clock_ms(), view.tables.topics.data_version.timestamp + 1)
 
 
-def _registering(config: ClusterConfig, node: str, group: ClassicGroup) -> Registering | None:
+def _registering(config: ClusterConfig, node: str, group: CommitLogGroup) -> Registering | None:
     servers = tuple(Address(*each) for each in config.registers_with)
     if not servers or group.broker_port is None:
         return None

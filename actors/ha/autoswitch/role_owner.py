@@ -49,6 +49,7 @@ from wire.remoting.frame import Frame
 from wire.remoting.header import read_fields, write_fields
 
 NO_ROLE: Final = "no controller has told a role yet"
+NOT_IN_SET: Final = "the controllers tell no sync state set with this replica in it"
 
 
 class RoleNotTaken(TriologError):
@@ -111,6 +112,12 @@ class OwnedRole:
         """Whether this replica is to be master."""
         return self.told is not None and self.told.master == self.broker_id
 
+    def set_is(self, members: frozenset[int], set_epoch: int) -> None:
+        """Keep the sync state set that the controllers have, for whoever starts by this role."""
+        if self.told is not None and set_epoch > self.told.in_sync_epoch:
+            in_sync = tuple(sorted(members))
+            self.told = attrs.evolve(self.told, in_sync=in_sync, in_sync_epoch=set_epoch)
+
     def cut_at(self, end_bytes: int) -> None:
         """Have the next tree cut the log."""
         self._cut_bytes = end_bytes
@@ -167,9 +174,11 @@ class RoleOwner(Actor[_Inbox]):
             case _Located():
                 await self._located(message)
             case SyncStateSetTold():
-                told = message.role
+                told, members = message.role, frozenset(message.role.in_sync)
+                if told.epoch == self.owned.epoch:
+                    set_epoch = told.in_sync_epoch
+                    self.owned.set_is(members, set_epoch)
                 if told.epoch == self.owned.epoch and self.owned.leads:
-                    members, set_epoch = frozenset(told.in_sync), told.in_sync_epoch
                     await self.transfer_ref.tell(
                         group_transfer.SetTold(members=members, set_epoch=set_epoch)
                     )
@@ -198,6 +207,11 @@ class RoleOwner(Actor[_Inbox]):
         owned.told, owned.broker_id = told, message.broker_id
         if owned.leads:
             owned.master, owned.log_at = self.node, None
+            if message.broker_id not in told.in_sync:
+                self._close(RoleState.ASKING, NOT_IN_SET)
+                await self._end_appends()
+                self._fail(NOT_IN_SET)
+                return
             await self._build()
             return
         owned.master, owned.log_at = told.address, None

@@ -29,6 +29,7 @@ class SetKeeper:
         synced: whether only what is on the disk counts here.
         id_of: gives the id of a replica by the name of its connections; None: it is none any more.
         lease_until_s: gives the time up to which this master may confirm.
+        adopted: is told each set that the controllers have.
         manager: the replicas manager, which speaks with the controllers.
     """
 
@@ -37,6 +38,7 @@ class SetKeeper:
     synced: bool
     id_of: Callable[[str], int | None]
     lease_until_s: Callable[[], float]
+    adopted: Callable[[frozenset[int], int], None]
     manager: ActorRef[AlterSyncStateSet | LookNow]
     _wish: frozenset[int] | None = attrs.field(default=None, init=False)
     _looked: bool = attrs.field(default=False, init=False)  # since the set is stale
@@ -78,13 +80,14 @@ class SetKeeper:
         """Take the set that the controllers have."""
         self._renew()
         self._take(self.members.adopted(members, set_epoch, now_s))
+        self.adopted(members, set_epoch)
 
     def answered(self, outcome: SetAdopted | SetRefused | Exception, now_s: float) -> None:
         """Take the answer to the last wish."""
         self._renew()
         match outcome:
             case SetAdopted():
-                self._take(self.members.adopted(outcome.members, outcome.set_epoch, now_s))
+                self.told(outcome.members, outcome.set_epoch, now_s)
             case SetRefused():
                 self._take(self.members.refused(outcome.refusal, now_s))
             case _:

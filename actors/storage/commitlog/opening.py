@@ -17,7 +17,7 @@ from contextlib import ExitStack
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.env.path_kinds import check_kinds
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
@@ -111,7 +111,7 @@ class OpenedStore:
 def open_store(
     disk: Disk,
     layout: StoreLayout,
-    group: ClassicGroup,
+    group: CommitLogGroup,
     *,
     is_master: bool,
     owner: str,
@@ -164,7 +164,7 @@ class _Judged:
 
 
 def _judge(
-    disk: Disk, layout: StoreLayout, group: ClassicGroup, is_master: bool
+    disk: Disk, layout: StoreLayout, group: CommitLogGroup, is_master: bool
 ) -> Generator[None, None, _Judged]:
     """Find all that refuses the start. Reads only. Raises: as `open_store`."""
     folder = layout.commit_log
@@ -204,7 +204,7 @@ def _judge(
 def _open(
     disk: Disk,
     layout: StoreLayout,
-    group: ClassicGroup,
+    group: CommitLogGroup,
     log: CommitLog,
     mark: SideFile,
     owner: str,
@@ -294,7 +294,7 @@ def _find_end(
     disk: Disk,
     layout: StoreLayout,
     log: CommitLog,
-    group: ClassicGroup,
+    group: CommitLogGroup,
     was_clean: bool,
     mark_bytes: int | None,
     checkpoint: Checkpoint,
@@ -332,7 +332,7 @@ def _find_end(
 def next_offsets(
     disk: Disk,
     layout: StoreLayout,
-    group: ClassicGroup,
+    group: CommitLogGroup,
     log: CommitLog,
     state: DispatchState | None,
 ) -> Generator[None, None, NextOffsets]:

@@ -25,7 +25,7 @@ from typing import TypeAlias, assert_never
 import attrs
 import trio
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.env import Env
 from actors.errors import LogFull, NotEnoughReplicas, NotStored, StorageError
 from actors.events import store as events
@@ -90,7 +90,7 @@ class Store(Actor[_Inbox]):
 
     env: Env
     layout: StoreLayout
-    group: ClassicGroup
+    group: CommitLogGroup
     node: str
     host: Host
     syncer: ActorRef[Written | Settle]
@@ -98,7 +98,7 @@ class Store(Actor[_Inbox]):
     waits_within_s: float = 0.0
     guard: Guard | None = None
     expires: bool = True
-    changed_group: Callable[[], ClassicGroup] | None = None
+    changed_group: Callable[[], CommitLogGroup] | None = None
     time: StoreTime = attrs.field(factory=StoreTime)
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
     _log: CommitLog = attrs.field(init=False)

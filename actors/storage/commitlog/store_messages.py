@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.env.protocols import Held
 from actors.errors import NotEnoughReplicas, NotMaster, NotStored
 from actors.log_types import Chain, NewRecord, Promotion
@@ -260,7 +260,7 @@ class Guard:
 
 
 def closed_at_start(
-    node: str, group: ClassicGroup, is_master: bool, guard: Guard | None
+    node: str, group: CommitLogGroup, is_master: bool, guard: Guard | None
 ) -> GateClosed | None:
     """The gate until the keeper has set it; for good on a slave without one."""
     if is_master:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.env.protocols import Disk
 from actors.storage.derived.dispatch_state import DispatchState
 from actors.storage.derived.index_files import is_index_name
@@ -65,7 +65,7 @@ def adopted(
 
 
 def adopt(
-    disk: Disk, layout: StoreLayout, group: ClassicGroup, log_end_bytes: int
+    disk: Disk, layout: StoreLayout, group: CommitLogGroup, log_end_bytes: int
 ) -> Generator[None, None, None]:
     """Take over the files that another program has derived, at the first start on its store.
 

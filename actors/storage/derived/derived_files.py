@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.env import Env
 from actors.env.path_kinds import is_folder
 from actors.errors import NO_ROOM_CODES
@@ -116,7 +116,7 @@ class DerivedFiles:
 
     env: Env
     layout: StoreLayout
-    group: ClassicGroup
+    group: CommitLogGroup
     flushed_bytes: int = attrs.field(default=0, init=False)
     durable_bytes: int = attrs.field(default=0, init=False)
     anew: str = attrs.field(default="", init=False)

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias, assert_never
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.env import Env
 from actors.readable import counted
 from actors.runtime import Actor, ActorRef, ReplyTo, StopReason
@@ -221,7 +221,7 @@ class DerivedScrubber(Actor[_Inbox]):
 
     env: Env
     layout: StoreLayout
-    group: ClassicGroup
+    group: CommitLogGroup
     dispatcher: ActorRef[DispatcherMessage]
     scrubber: ActorRef[Check]
     _reader: LogReader = attrs.field(init=False)

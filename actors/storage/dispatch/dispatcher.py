@@ -31,7 +31,7 @@ from typing import Final, TypeAlias, assert_never
 import attrs
 import trio
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.env import Env
 from actors.env.protocols import SYNC_PATHS_MAX, Disk, Syncer
 from actors.errors import NO_ROOM_CODES, CorruptLog, StorageError
@@ -228,7 +228,7 @@ class Dispatcher(Actor[_Inbox]):
     mailbox = MailboxSpec(conflate={LogGrew: lambda message: None, GoOn: lambda message: None})
     env: Env
     layout: StoreLayout
-    group: ClassicGroup
+    group: CommitLogGroup
     store: ActorRef[StoreMessage]
     pacing: Pacing = attrs.field(factory=Pacing)
     keeper: ActorRef[OpeningWaits] | None = None

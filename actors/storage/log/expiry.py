@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.config.bounds import ROOM_LOOK_S
 from actors.env import Env
 from actors.events import store as events
@@ -65,7 +65,7 @@ class Expiry:
     used_full: float
 
     @classmethod
-    def of(cls, group: ClassicGroup) -> Expiry:
+    def of(cls, group: CommitLogGroup) -> Expiry:
         """Return the rules as configured."""
         return cls(
             reserved_ms=group.file_reserved_time_h * HOUR_MS,
@@ -76,7 +76,7 @@ class Expiry:
         )
 
     @classmethod
-    def never(cls, group: ClassicGroup) -> Expiry:
+    def never(cls, group: CommitLogGroup) -> Expiry:
         """Return the rules of a log whose files are never deleted."""
         ever = 1 << 62
         full = group.disk_full_ratio

@@ -25,7 +25,7 @@ from typing import Final, TypeAlias, TypeVar, assert_never
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.env import Env
 from actors.env.protocols import Syncer
 from actors.events import store as events
@@ -163,7 +163,7 @@ class Scrubber(Actor[_Inbox]):
     )
     env: Env
     layout: StoreLayout
-    group: ClassicGroup
+    group: CommitLogGroup
     store: ActorRef[StoreMessage]
     writes_itself: bool
     log_syncer: ActorRef[SyncFile]

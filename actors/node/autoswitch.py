@@ -1,0 +1,110 @@
+"""An auto-switch group on a running node: the calls of the node, as messages to its actors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import attrs
+import trio
+
+from actors.api.failures import RequestRefused
+from actors.broker.replicas_manager import ReplicaView
+from actors.group_status import GroupStatus
+from actors.ha.autoswitch.role_owner import OwnedRole
+from actors.ha.core.role_effects import RoleState, RoleView
+from actors.log_types import GoodRange
+from actors.node.classic_repair import ClassicRepair, log_range
+from actors.node.commit_log_part import CommitLogPart
+from actors.node.status import commit_log_status
+from actors.storage.commitlog.pull_service import Pulled
+from wire.api import frames
+
+
+@attrs.define(eq=False, kw_only=True)
+class AutoSwitchPart(CommitLogPart):
+    """One replica's part in an auto-switch group; implements `Part`.
+
+    Attributes:
+        owned: the role that its controllers gave it.
+        replica: what its manager publishes.
+    """
+
+    owned: OwnedRole
+    replica: ReplicaView
+
+    how_it_is_led: ClassVar[str] = "its controllers elect its master"
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether no other replica can be master now, by the clocks' stated drift."""
+        return trio.current_time() < self.replica.lease_until_s
+
+    async def _read_fresh(self, start: int, max_bytes: int) -> Pulled:
+        """Implements `CommitLogPart`: only a master with a lease knows what was acknowledged."""
+        with trio.move_on_after(self.file_group.append_timeout_s):
+            while not (self.is_open and self.has_lease):
+                if not self.is_master:
+                    break
+                await self.role_status.wait_changed(self.role_status.view)
+        if not self.is_master:
+            where = f"ask its master, {self.master}" if self.master else "it has no master"
+            text = f"{self.node} does not know what is fresh in {self.name}: {where}"
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
+        pulled = await self._read(start, max_bytes)
+        if not (self.is_open and self.has_lease):
+            text = f"{self.node}: no controller of {self.name} says that it is still its master"
+            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
+        return pulled
+
+    # ---- looking ----
+
+    async def status(self) -> GroupStatus:
+        """Return the group's entry of `NodeHandle.status`."""
+        ha, offsets, rest = await self._seen()
+        view = self.role_status.view
+        follows = ha is not None and ha.client is not None and not ha.client.last_error
+        if view.state is RoleState.FOLLOWING and not follows:
+            view = attrs.evolve(view, state=RoleState.CONNECTING)
+        if not view.reason and self.replica.reason:
+            view = attrs.evolve(view, reason=self.replica.reason)
+        details = self._details(view)
+        return commit_log_status(
+            self.file_group,
+            ha,
+            offsets,
+            view,
+            attrs.asdict(self.counts),
+            details=details,
+            remarks=self._remarks(),
+            **rest,
+        )
+
+    def _details(self, view: RoleView) -> dict[str, Any]:
+        told, replica = self.owned.told, self.replica
+        lease_s = replica.lease_until_s - trio.current_time()
+        return {
+            "broker_id": replica.broker_id,
+            "controllers": replica.step.value,
+            "in_sync": [] if told is None else sorted(told.in_sync),
+            "set_epoch": None if told is None else told.in_sync_epoch,
+            "lease_s": round(lease_s, 3) if self.is_master and lease_s > 0 else None,
+            "epochs": [[each.number, each.start_bytes] for each in view.history],
+        }
+
+    def _remarks(self) -> Iterator[str]:
+        told = self.owned.told
+        if told is not None:
+            yield f"in sync: {', '.join(map(str, sorted(told.in_sync)))}"
+        if not self.has_lease:
+            yield "NO LEASE: it acknowledges nothing until a controller answers"
+
+    # ---- mending ----
+
+    async def log_range(self, start: int) -> GoodRange:
+        """Implements `NodeHandle.log_range`."""
+        return await log_range(self, start)
+
+    async def repair_from(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """Implements `Part`."""
+        return await ClassicRepair(self, await self.group_state(), names).run()
