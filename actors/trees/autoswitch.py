@@ -260,7 +260,15 @@ def _group_now(own: ReplicaSetup) -> SupervisorSpec:
         setup,
         acknowledges=owned.leads,
         waits_within_s=GROWTH_WITHIN_S,
-        behind_store=(ChildSpec(name="epochs", start=partial(_epoch_keeper, own, setup)),),
+        behind_store=(
+            ChildSpec(
+                name="epochs",
+                start=partial(_epoch_keeper, own, setup),
+                restart=Restart.TEMPORARY,
+                significant=True,
+                shutdown_s=STORAGE_SHUTDOWN_S,
+            ),
+        ),
         children=(*ha, *(broker_children(setup) if has_role else ())),
     )
 
