@@ -4,8 +4,9 @@ heartbeats, follows who is master, and has the role changed.
 Source: apache/rocketmq, broker/.../controller/ReplicasManager.java, 5.3.3; autoswitch-ha.md 1.3 and
 5. What it asks and when is in `core.replica`.
 
-Messages: RoleTold (from the broker's port, code 1008), LookNow, and its own. It calls controllers
-through a RemotingClient, and sends ChangeRole to whoever owns the role of the group. There is one
+Messages: RoleTold (from the broker's port, code 1008), LookNow, AlterSyncStateSet from a master's
+group_transfer, ElectMaster from an operator, and its own. It calls controllers through a
+RemotingClient, and sends ChangeRole to whoever owns the role of the group. There is one
 change of the role at a time, in the order of epochs; a newer one that is told meanwhile follows at
 once. Until a change has succeeded it is tried again, and the replica is fenced: it neither takes
 appends nor registers with name servers.
@@ -21,6 +22,7 @@ from typing import Final, TypeAlias, assert_never
 
 import attrs
 
+from actors.broker import replica_wishes as wishes
 from actors.broker.core.replica import (
     CALL_S,
     HEARTBEAT_S,
@@ -37,13 +39,22 @@ from actors.config.bounds import endpoint_of
 from actors.env.protocols import Address, Disk
 from actors.errors import ConfigError
 from actors.events import broker as events
-from actors.ha.autoswitch.messages import ChangeRole, LookNow, RoleTaken, SyncStateSetTold
+from actors.ha.autoswitch.messages import (
+    AlterSyncStateSet,
+    ChangeRole,
+    LookNow,
+    RoleTaken,
+    SetRefused,
+    SyncStateSetTold,
+)
+from actors.ha.core.sync_state_set import Refusal
 from actors.remoting import client
 from actors.runtime import Actor, ActorRef, MailboxSpec
 from actors.storage.files.replacing import replace_file, settle_spares, spare_path
 from actors.storage.files.whole_files import read_bytes
 from wire.broker import controller as said
 from wire.broker.codes import RequestCode
+from wire.broker.dialect import Fields
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.files.broker_identity import (
     FILE_BYTES_MAX,
@@ -68,6 +79,7 @@ ends before the announced time of that heartbeat.
 """
 CHANGE_RETRY_S: Final = 0.5
 """The pause before a failed change of the role is tried again."""
+NO_LEADER: Final = "no controller that leads is found yet"
 
 
 @attrs.frozen
@@ -100,6 +112,19 @@ class _Answered:
 
 
 @attrs.frozen
+class _SetAnswered:
+    asked: AlterSyncStateSet
+    outcome: Frame | Exception
+
+
+@attrs.frozen
+class _Voted:
+    asked: wishes.ElectMaster
+    controller: str
+    outcome: Frame | Exception
+
+
+@attrs.frozen
 class _Changed:
     role: Role
     outcome: RoleTaken | Exception
@@ -115,8 +140,9 @@ class ReplicaView:
         reason: why nothing goes on, for people; "" if all is well.
         role: the role that has been taken; None while the replica is fenced.
         lease_until_s: Trio time up to which a master may acknowledge.
-        registered: the replicas that the controllers know: by id, where brokers reach each,
-            "HOST:PORT". A master asks for them.
+        registered: on a master, where brokers and clients reach each replica of the set, by its
+            id, as the controllers said last: nobody else is a replica.
+        living: those of them that live, as the controllers believe.
     """
 
     broker_id: int | None = None
@@ -125,10 +151,12 @@ class ReplicaView:
     role: Role | None = None
     lease_until_s: float = float("-inf")
     registered: Mapping[int, str] = attrs.field(factory=dict)
+    living: frozenset[int] = frozenset()
 
 
-Message: TypeAlias = RoleTold | LookNow
-_Inbox: TypeAlias = Message | _Tick | _Beat | _ChangeDue | _Answered | _Changed
+Message: TypeAlias = RoleTold | LookNow | AlterSyncStateSet | wishes.ElectMaster
+_Timer: TypeAlias = _Tick | _Beat | _ChangeDue
+_Inbox: TypeAlias = Message | _Timer | _Answered | _SetAnswered | _Voted | _Changed
 
 
 @attrs.define(kw_only=True)
@@ -156,6 +184,7 @@ class ReplicasManager(Actor[_Inbox]):
     _replica: Replica = attrs.field(init=False)
     _changing: Role | None = attrs.field(default=None, init=False)
     _wanted: Role | None = attrs.field(default=None, init=False)  # newer than the one taken
+    _altering: bool = attrs.field(default=False, init=False)
 
     async def on_start(self) -> None:
         identity = self._read()
@@ -170,9 +199,16 @@ class ReplicasManager(Actor[_Inbox]):
         now_s, replica = self.ctx.now_s(), self._replica
         match message:
             case RoleTold():
-                self._carry_out(replica.told(message.change, message.in_sync))
+                effects = replica.told(message.change, message.in_sync)
+                self._carry_out(effects)
+                if effects.role is not None and replica.is_master:
+                    self._carry_out(replica.look(now_s))
             case LookNow():
                 self._carry_out(replica.look(now_s))
+            case AlterSyncStateSet():
+                self._alter(message)
+            case wishes.ElectMaster():
+                self._elect(message)
             case _Tick():
                 self._carry_out(replica.tick(now_s))
             case _Beat():
@@ -183,6 +219,10 @@ class ReplicasManager(Actor[_Inbox]):
                 self._carry_out(replica.answered(number, frame, now_s))
             case _Answered(number=number, outcome=error):
                 self._carry_out(replica.failed(number, str(error), now_s))
+            case _SetAnswered():
+                self._set_answered(message)
+            case _Voted():
+                self._voted(message)
             case _Changed():
                 self._changed(message)
             case _:
@@ -208,25 +248,36 @@ class ReplicasManager(Actor[_Inbox]):
         view, replica = self.view, self._replica
         view.broker_id, view.step = replica.broker_id, replica.step
         view.reason, view.lease_until_s = replica.reason, replica.lease_until_s
+        view.registered, view.living = replica.registered, replica.living
         if view.reason != reason and view.reason:
             self.ctx.emit(events.ControllersFailed(step=view.step.value, reason=view.reason))
 
     def _call(self, ask: Ask) -> None:
         if ask.code in _OF_THE_LIVING:
             self._beat()
-        fields = ask.fields
+        self._send(ask.to, ask.code, ask.fields, ask.body, partial(_Answered, ask.number))
+
+    def _send(
+        self,
+        to: str,
+        code: RequestCode,
+        fields: Fields | None,
+        body: bytes,
+        on_reply: Callable[[Frame | Exception], _Inbox],
+    ) -> None:
         self.ctx.ask_later(
             self.client,
             Frame,
             lambda reply_to: client.Call(
-                address=Address(*endpoint_of(ask.to)),
-                code=ask.code,
+                address=Address(*endpoint_of(to)),
+                code=code,
                 ext_fields=None if fields is None else write_fields(fields),
+                body=body,
                 timeout_s=CALL_S,
                 reply_to=reply_to,
             ),
             timeout_s=2 * CALL_S,
-            on_reply=partial(_Answered, ask.number),
+            on_reply=on_reply,
         )
 
     def _beat(self) -> None:
@@ -243,6 +294,59 @@ class ReplicasManager(Actor[_Inbox]):
                     ext_fields=fields,
                 )
             )
+
+    # ---- wishes ----
+
+    def _alter(self, asked: AlterSyncStateSet) -> None:
+        """Ask for a sync state set, unless a newer role was told."""
+        replica, epoch = self._replica, asked.epoch
+        role, broker_id = replica.role, replica.broker_id
+        if role is None or broker_id is None or not replica.is_master or role.epoch != epoch:
+            why = f"replica {broker_id} is not master in epoch {epoch}"
+            asked.reply_to.send(SetRefused(Refusal.STALE, why))
+        elif self._altering or not replica.leader:
+            what = "the last set is being asked for" if self._altering else NO_LEADER
+            asked.reply_to.fail(wishes.WishUnanswered(what))
+        else:
+            self._altering = True
+            now_ms, broker = self.wall_clock_ms(), self.settings.broker
+            fields, body = wishes.set_request(broker, broker_id, asked, now_ms)
+            code = RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET
+            self._send(replica.leader, code, fields, body, partial(_SetAnswered, asked))
+
+    def _set_answered(self, message: _SetAnswered) -> None:
+        self._altering = False
+        reply_to = message.asked.reply_to
+        try:
+            reply_to.send(wishes.read_set(message.outcome))
+        except wishes.WishUnanswered as error:
+            reply_to.fail(error)
+            self._carry_out(self._replica.look(self.ctx.now_s()))  # who leads the controllers now
+
+    def _elect(self, asked: wishes.ElectMaster) -> None:
+        leader, own = self._replica.leader, self.settings
+        if not leader:
+            asked.reply_to.fail(wishes.NotElected(NO_LEADER))
+            return
+        now_ms = self.wall_clock_ms()
+        fields = wishes.election_request(own.cluster, own.broker, asked.broker_id, now_ms)
+        code = RequestCode.CONTROLLER_ELECT_MASTER
+        self._send(leader, code, fields, b"", partial(_Voted, asked, leader))
+
+    def _voted(self, message: _Voted) -> None:
+        asked = message.asked
+        try:
+            found = wishes.read_election(
+                message.outcome,
+                asked=message.controller,
+                broker=self.settings.broker,
+                wanted=asked.broker_id,
+            )
+        except wishes.NotElected as error:
+            asked.reply_to.fail(error)
+        else:
+            asked.reply_to.send(found)
+        self._carry_out(self._replica.look(self.ctx.now_s()))
 
     # ---- the identity ----
 

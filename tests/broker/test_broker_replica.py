@@ -79,6 +79,9 @@ class Controllers:
                 return sets.elect(fields, self.alive)
             case Code.CONTROLLER_GET_REPLICA_INFO, said.BrokerSet():
                 return sets.replica_info(fields)
+            case Code.CONTROLLER_GET_SYNC_STATE_DATA, None:
+                names = said.decode_names(ask.body)
+                return sets.sync_state_data(names, lambda found: self.alive if found else {})
         raise AssertionError(ask)
 
     def live(self, *ids: int) -> None:
@@ -440,3 +443,66 @@ def test_an_identity_that_cannot_be_written_is_tried_again() -> None:
     assert one.replica.reason == "the disk is full"
     one.until(Step.POLL)
     assert one.replica.broker_id == 1
+
+
+def test_a_master_asks_who_is_registered_and_a_slave_does_not() -> None:
+    controllers = Controllers()
+    controllers.live(1, 2)
+    one, two = Host(controllers).start(), Host(controllers, 2)
+    one.until(Step.POLL)
+    assert (one.replica.registered, one.replica.living) == ({1: "10.0.1.1:10911"}, {1})
+    two.start().until(Step.POLL)
+    assert (two.replica.registered, two.replica.living) == ({}, frozenset())
+    controllers.live(1)
+    assert one.step()  # the poll is sent
+    one.until(Step.POLL)
+    assert one.replica.registered == {1: "10.0.1.1:10911", 2: "10.0.1.2:10911"}
+    assert one.replica.living == {1}
+    told = said.RoleChange(master_address="b", master_broker_id=2, master_epoch=2)
+    assert one.replica.told(told, said.SyncStateSet()).role is not None
+    assert (one.replica.registered, one.replica.living) == ({}, frozenset())
+
+
+def test_who_is_wanted_soon_is_looked_for_soon_and_not_more_often() -> None:
+    controllers = Controllers()
+    controllers.live(1)
+    one = Host(controllers).start()
+    one.until(Step.POLL)
+    one.take(one.replica.look(one.now_s))
+    assert one.ask is None
+    assert one.seen[-1].wake_s == one.now_s + replica.LOOK_APART_S
+    assert one.step()
+    assert one.replica.step is Step.POLL
+    one.take(one.replica.look(one.now_s))  # the poll's answer may be of what was so before
+    one.step()
+    assert one.replica.step is Step.ROSTER
+    one.step()
+    assert one.seen[-1].wake_s == one.now_s + replica.LOOK_APART_S
+    one.step()
+    one.until(Step.POLL)
+    late_s = one.now_s + 2
+    one.take(one.replica.look(late_s))
+    assert one.ask is not None
+    assert one.ask.code is Code.CONTROLLER_GET_REPLICA_INFO
+
+
+def test_a_controller_that_does_not_say_who_is_registered_is_named_and_asked_less_often() -> None:
+    controllers = Controllers()
+    controllers.live(1)
+    one = Host(controllers).start()
+    one.until(Step.POLL)
+    pauses = []
+    for _ in range(40):
+        before_s = one.now_s
+        if one.ask is None or one.ask.code is not Code.CONTROLLER_GET_SYNC_STATE_DATA:
+            one.step()
+            continue
+        ask, one.ask = one.ask, None
+        junk = Frame(header=Header(code=0), body=b"?", loose=False)
+        one.take(one.replica.answered(ask.number, junk, one.now_s))
+        assert "cannot be understood" in one.replica.reason
+        pauses.append((one.seen[-1].wake_s or 0.0) - before_s)
+        assert one.replica.registered == {1: "10.0.1.1:10911"}
+    assert pauses[:3] == pytest.approx([0.1, 0.2, 0.4])
+    assert pauses[-1] == pytest.approx(replica.RETRY_MAX_S)
+    assert one.replica.lease_until_s > one.now_s + 5  # the polls are answered

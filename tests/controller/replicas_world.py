@@ -14,18 +14,21 @@ from controllers_world import NODES, PORT, Controllers, controllers
 from frame_client import FrameClient
 
 from actors.broker.core.replica import LogState, ReplicaSettings
-from actors.broker.replicas_manager import (
-    ChangeRole,
-    ReplicasManager,
-    ReplicaView,
-    RoleTaken,
-    RoleTold,
-)
+from actors.broker.replicas_manager import Message, ReplicasManager, ReplicaView, RoleTold
 from actors.env import Env
 from actors.env.protocols import Stream
 from actors.errors import StorageError
+from actors.ha.autoswitch.messages import ChangeRole, RoleTaken
 from actors.remoting.client import RemotingClient
-from actors.runtime import Actor, ChildSpec, Registry, Strategy, SupervisorSpec, open_system
+from actors.runtime import (
+    Actor,
+    ActorRef,
+    ChildSpec,
+    Registry,
+    Strategy,
+    SupervisorSpec,
+    open_system,
+)
 from wire.broker import controller as said
 from wire.remoting.header import read_fields
 
@@ -67,6 +70,7 @@ class ReplicaNode:
     broker: str = "set1"
     fails: Callable[[], bool] = lambda: False
     since_start: int = 0
+    manager: ActorRef[Message] = attrs.field(init=False)
 
     async def start(self) -> None:
         self.view = ReplicaView()
@@ -116,7 +120,7 @@ class ReplicaNode:
             open_system(self.name, build, rng=random.Random(5), events=sink) as system,
             trio.open_nursery() as nursery,
         ):
-            manager = system.ref(f"{path}/manager")
+            manager = self.manager = system.ref(f"{path}/manager")
             task_status.started()
             while True:
                 nursery.start_soon(_pass_on, await listener.accept(), manager.post)

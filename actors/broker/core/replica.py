@@ -11,10 +11,11 @@ to every controller besides.
 | FIND     | 1005, each in turn   | to the leader that it names: the step before | the next one    |
 | NEXT_ID  | 1012                 | the temporary file is written, then APPLY    | FIND            |
 | APPLY    | 1013                 | the identity is written, then REGISTER       | 2014: NEXT_ID   |
-| REGISTER | 1003                 | a master: its role, then POLL; none: ELECT   | FIND            |
-| ELECT    | 1002                 | the master's role, then POLL                 | 2012: again     |
-| POLL     | 1004, each POLL_PART | a greater epoch: the role, or ELECT          | 2008: REGISTER  |
-|          | of the time          |                                              |                 |
+| REGISTER | 1003                 | a master: as POLL; none: ELECT               | FIND            |
+| ELECT    | 1002                 | as POLL                                      | 2012: again     |
+| POLL     | 1004, each POLL_PART | a greater epoch: the role; no master: ELECT; | 2008: REGISTER  |
+|          | of the time          | the own mastership: ROSTER                   |                 |
+| ROSTER   | 1006                 | who is registered is known, then POLL        | FIND            |
 
 Only an epoch greater than the own one changes the role, whoever tells of it: an answer, or a
 controller by itself (1008).
@@ -23,6 +24,8 @@ Differs from upstream:
 - An id is applied for again with the same check code until the controllers answer. Upstream drops
   it at the first time-out, and the id is lost.
 - A bad answer is followed by another try after RETRY_FIRST_S to RETRY_MAX_S; upstream's every 5 s.
+- A master asks who is registered, and who of them lives. Upstream believes every id that a
+  handshake names (autoswitch-ha.md T49).
 - A replica that the controllers have forgotten says so, and asks on; it does not take another id
   by itself, as its log may hold what others lack.
 - A master knows how long it may acknowledge: `lease_until_s` (autoswitch-ha.md T13). An answer
@@ -43,7 +46,7 @@ from actors.config.bounds import Mismatch, endpoint_of
 from wire.broker import controller as said
 from wire.broker.codes import RequestCode as Code
 from wire.broker.codes import ResponseCode
-from wire.broker.dialect import Fields
+from wire.broker.dialect import Fields, encode_body
 from wire.errors import RemoteProtocolError
 from wire.files.broker_identity import BrokerIdentity
 from wire.remoting.frame import Frame
@@ -63,6 +66,8 @@ DRIFT: Final = 0.01
 """By how much the clocks of a controller and of a replica may run apart: one part in a hundred."""
 CALL_S: Final = 3.0
 """The seconds that an answer may take. Upstream: a constant, 3000 ms."""
+LOOK_APART_S: Final = 0.2
+"""The least seconds between a request and one that somebody wants to be sent at once."""
 RETRY_FIRST_S: Final = 0.1
 """The pause after the first bad answer, in seconds."""
 RETRY_MAX_S: Final = 2.0
@@ -85,6 +90,7 @@ class Step(enum.Enum):
     REGISTER = "registers"
     ELECT = "asks for an election"
     POLL = "follows the controllers"
+    ROSTER = "asks who is registered"
 
 
 @attrs.frozen(kw_only=True)
@@ -134,6 +140,7 @@ class Ask:
     to: str
     code: Code
     fields: Fields | None
+    body: bytes = b""
 
 
 @attrs.frozen(kw_only=True)
@@ -192,6 +199,10 @@ class Replica:
         role: the newest that was told; None before the first.
         reason: why nothing goes on, for people; "" if all is well.
         lease_until_s: a master may acknowledge up to then.
+        leader: the controller that led when it was looked for last; "" before that.
+        registered: on a master, where brokers and clients reach each replica of the set, by its
+            id; as the controllers said last.
+        living: those of them that live.
 
     Raises:
         WrongIdentity: the identity is of another set.
@@ -204,8 +215,10 @@ class Replica:
     role: Role | None = attrs.field(default=None, init=False)
     reason: str = attrs.field(default="", init=False)
     lease_until_s: float = attrs.field(default=float("-inf"), init=False)
+    leader: str = attrs.field(default="", init=False)
+    registered: Mapping[int, str] = attrs.field(factory=dict, init=False)
+    living: frozenset[int] = attrs.field(default=frozenset(), init=False)
     _next: Step = attrs.field(init=False)  # once the leader is found
-    _leader: str = attrs.field(default="", init=False)
     _place: int = attrs.field(default=0, init=False)  # of the controller that is asked in FIND
     _asked: Ask | None = attrs.field(default=None, init=False)
     _asked_s: float = attrs.field(default=0.0, init=False)
@@ -213,6 +226,7 @@ class Replica:
     _failures: int = attrs.field(default=0, init=False)
     _writing: BrokerIdentity | None = attrs.field(default=None, init=False)
     _number: int = attrs.field(default=0, init=False)
+    _looks: bool = attrs.field(default=False, init=False)  # again, once the answer is there
 
     def __attrs_post_init__(self) -> None:
         found, own = self.identity, self.settings
@@ -268,10 +282,15 @@ class Replica:
         return self._ask(now_s)
 
     def look(self, now_s: float) -> Effects:
-        """Send the next request at once, unless one is under way."""
-        if self._asked is None and self._writing is None:
-            return self._ask(now_s)
-        return Effects(wake_s=self._due_s)
+        """Send the next request at once, or LOOK_APART_S after the last one; another one if one is
+        under way, whose answer may be of what was so before.
+        """
+        if self._asked is not None or self._writing is not None:
+            self._looks = True
+            return Effects(wake_s=self._due_s)
+        at_s = self._asked_s + LOOK_APART_S
+        self._due_s = at_s if self._due_s is None else min(self._due_s, at_s)
+        return self.tick(now_s)
 
     def written(self, now_s: float) -> Effects:
         """Go on after `Effects.write`: it is on the disk."""
@@ -366,6 +385,8 @@ class Replica:
                     sync_state_set=members, sync_state_set_epoch=elected.sync_state_set_epoch or 0
                 )
                 return self._has_master(elected, in_sync, now_s)
+            case Code.CONTROLLER_GET_SYNC_STATE_DATA:
+                return self._has_roster(said.decode_replicas_info(body), now_s)
             case _:
                 info = read_fields(header, said.ReplicaInfo)
                 in_sync = said.decode_sync_state_set(body) if body else said.SyncStateSet()
@@ -380,7 +401,7 @@ class Replica:
         except Mismatch:
             what = f"{asked.to} names a leader at {leader[:100]!r}, which is no address"
             return self._again(Step.FIND, what, now_s)
-        self._leader, self.step = leader, self._next
+        self.leader, self.step = leader, self._next
         return self._ask(now_s)
 
     def _has_master(
@@ -389,18 +410,32 @@ class Replica:
         """Take the role that an answer tells of; ask for an election if it tells of no master."""
         if found.master_broker_id is None:
             return self._go(Step.ELECT, now_s)
-        effects = self._take_role(self._poll_later(now_s), found, in_sync)
+        taken = self._take_role(Effects(), found, in_sync)
         role = self.role
+        told = found.master_broker_id, found.master_epoch
+        if role is not None and self.is_master and told == (role.master, role.epoch):
+            lease_s = self.settings.timeout_s * (1 - DRIFT)
+            self.lease_until_s = max(self.lease_until_s, self._asked_s + lease_s)
+            self.step, self._next = Step.ROSTER, Step.POLL
+            return attrs.evolve(taken, ask=self._ask(now_s).ask)
+        later = self._poll_later(now_s)
         if role is None or (found.master_epoch or 0) < role.epoch:
             own = -1 if role is None else role.epoch
             self.reason = f"the controllers tell of epoch {found.master_epoch}, older than {own}"
-        elif self.is_master and (found.master_broker_id, found.master_epoch) == (
-            role.master,
-            role.epoch,
-        ):
-            lease_s = self.settings.timeout_s * (1 - DRIFT)
-            self.lease_until_s = max(self.lease_until_s, self._asked_s + lease_s)
-        return effects
+        return attrs.evolve(taken, wake_s=later.wake_s)
+
+    def _has_roster(self, found: said.BrokerReplicasInfo, now_s: float) -> Effects:
+        """Note who is registered."""
+        if self.is_master:
+            info = found.replicas_info_table.get(self.settings.broker, said.ReplicasInfo())
+            replicas = {
+                each.broker_id: each
+                for each in (*info.in_sync_replicas, *info.not_in_sync_replicas)
+                if each.broker_id is not None
+            }
+            self.registered = {key: each.broker_address or "" for key, each in replicas.items()}
+            self.living = frozenset(key for key, each in replicas.items() if each.alive)
+        return self._poll_later(now_s)
 
     def _take_role(
         self, effects: Effects, found: _TellsOfMaster, in_sync: said.SyncStateSet
@@ -419,6 +454,8 @@ class Replica:
         known = self.role
         if known is None or epoch > known.epoch:
             self.role = told
+            if not self.is_master:
+                self.registered, self.living = {}, frozenset()
             return attrs.evolve(effects, role=told)
         is_newer = told.in_sync_epoch > known.in_sync_epoch and epoch == known.epoch
         if is_newer and master == known.master and told.in_sync:
@@ -447,7 +484,9 @@ class Replica:
     def _poll_later(self, now_s: float) -> Effects:
         self._failures, self.reason = 0, ""
         self.step = self._next = Step.POLL
-        self._due_s = now_s + min(self.settings.timeout_s * POLL_PART, POLL_MAX_S)
+        pause_s = min(self.settings.timeout_s * POLL_PART, POLL_MAX_S)
+        self._due_s = now_s + (LOOK_APART_S if self._looks else pause_s)
+        self._looks = False
         return Effects(wake_s=self._due_s)
 
     def _again(self, step: Step, reason: str, now_s: float) -> Effects:
@@ -464,13 +503,14 @@ class Replica:
 
     def _ask(self, now_s: float) -> Effects:
         controllers = self.settings.controllers
-        to = self._leader
+        to = self.leader
         if self.step is Step.FIND or not to:
             self.step, to = Step.FIND, controllers[self._place % len(controllers)]
         code, fields = _REQUESTS[self.step](self)
+        body = encode_body([self.settings.broker]) if self.step is Step.ROSTER else b""
         self._number += 1
         self._asked_s, self._due_s = now_s, None
-        self._asked = Ask(number=self._number, to=to, code=code, fields=fields)
+        self._asked = Ask(number=self._number, to=to, code=code, fields=fields, body=body)
         return Effects(ask=self._asked)
 
     def _of_set(self) -> said.BrokerSet:
@@ -513,4 +553,5 @@ _REQUESTS: Final[Mapping[Step, Callable[[Replica], tuple[Code, Fields | None]]]]
     Step.REGISTER: lambda replica: (Code.CONTROLLER_REGISTER_BROKER, replica._registration()),
     Step.ELECT: lambda replica: (Code.CONTROLLER_ELECT_MASTER, replica._election()),
     Step.POLL: lambda replica: (Code.CONTROLLER_GET_REPLICA_INFO, replica._of_set()),
+    Step.ROSTER: lambda replica: (Code.CONTROLLER_GET_SYNC_STATE_DATA, None),
 }
