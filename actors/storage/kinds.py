@@ -14,7 +14,11 @@ from actors.storage.node.identity import Identity
 if TYPE_CHECKING:
     from actors.storage.tools.kind import StoreTools
 
-KINDS: Final[dict[str, StoreKind[StoreTools[Any]]]] = {"classic": CLASSIC, "dledger": DLEDGER, "autoswitch": CLASSIC}
+KINDS: Final[dict[str, StoreKind[StoreTools[Any]]]] = {
+    "classic": CLASSIC,
+    "dledger": DLEDGER,
+    "autoswitch": CLASSIC,
+}
 """By mode. Folders are tried in this order."""
 
 
