@@ -24,6 +24,7 @@ Differs:
 from __future__ import annotations
 
 import enum
+import itertools
 from typing import Final, TypeAlias
 
 import attrs
@@ -166,8 +167,10 @@ def follow(own: History, other: History, end_bytes: int) -> History:
 
 def expire(history: History, min_bytes: int) -> History:
     """The history of a log whose bytes below an offset were deleted; the newest epoch stays."""
-    ends = [epoch.start_bytes for epoch in history[1:]]
-    gone = sum(end <= min_bytes for end in ends)
+    gone = sum(
+        epoch.start_bytes < min_bytes and later.start_bytes <= min_bytes
+        for epoch, later in itertools.pairwise(history)
+    )
     return history[gone:]
 
 

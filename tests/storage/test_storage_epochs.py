@@ -17,8 +17,7 @@ from store_tree import Died, die_after
 from actors.epochs import BEFORE_EPOCHS, Epoch, History, Kind, compare
 from actors.sim.disk import SimDisk
 from actors.storage.commitlog.epoch_store import EpochStore, record_begins
-from actors.storage.commitlog.opening import OpenedStore, open_store
-from actors.storage.commitlog.store_messages import Guard
+from actors.storage.commitlog.opening import open_store
 from actors.storage.layout import StoreLayout
 from actors.storage.log.log_reader import LogReader
 from wire.files.epoch_file import EpochStart, decode_epoch_file, encode_epoch_file
@@ -251,6 +250,37 @@ def test_a_file_of_another_log_is_not_believed(disk: SimDisk) -> None:
     assert opened(disk, 0, begins={0}.__contains__).problem == ""
 
 
+def test_doubt_outlasts_what_does_not_end_it(disk: SimDisk) -> None:
+    """A cut behind what is believed, and a file that expires, make no byte surer."""
+    store = opened(disk, 0)
+    older = entries((1, 0), (2, 500))
+    for number, start in ((1, 0), (2, 500), (3, 700)):
+        store.begin(number, start)
+    put(disk, older)
+    store = opened(disk, 900)
+    store.cut(800)
+    store.expire(100)
+    store.expire(600)
+    assert store.history == history((2, 500))
+    assert in_file(disk) == [(1, 0), (2, 500)]
+    store = opened(disk, 800, 600)
+    assert (store.known_bytes, store.history) == (500, history((2, 500)))
+    assert "was newer, with epoch 3" in store.problem
+
+
+def test_the_epochs_of_deleted_files_go_as_the_log_opens(disk: SimDisk) -> None:
+    """A slave deletes its files without its history's writer: autoswitch-ha.md 4.1."""
+    put(disk, entries((1, 0), (2, 500), (3, 700), (4, 700)))
+    assert opened(disk, 900, 499).history == history((1, 0), (2, 500), (3, 700), (4, 700))
+    assert opened(disk, 900, 500).history == history((2, 500), (3, 700), (4, 700))
+    assert opened(disk, 700, 700).history == history((3, 700), (4, 700))
+    assert opened(disk, 900, 800).history == history((4, 700))
+    store = opened(disk, 500, 500)
+    assert store.history == history((2, 500))
+    store.begin(5, 600)
+    assert in_file(disk) == [(2, 500), (5, 600)]
+
+
 def test_a_damaged_note_is_no_reason_to_doubt_a_whole_file(disk: SimDisk) -> None:
     store = opened(disk, 0)
     store.begin(1, 0)
@@ -317,70 +347,6 @@ def test_dying_at_every_step_of_a_change(
         assert opened(disk, 900).problem == ""
         steps += 1
     assert steps > 4
-
-
-@pytest.mark.checklist(14, 15, of="autoswitch")
-@pytest.mark.parametrize("loses_power", [False, True])
-def test_dying_at_every_step_of_a_cut(monkeypatch: pytest.MonkeyPatch, loses_power: bool) -> None:
-    """The log is cut as its store opens, then its history: whatever dies, no byte behind the cut
-    comes back (autoswitch-ha.md T10), and none is of an epoch that is not its own.
-    """
-    group, steps, died = small_group(), 0, True
-    mine = [record(0, b"1" * 400)]
-    for number in (2, 3):
-        mine.append(record(sum(map(len, mine)), b"%d" % number * 400))
-    ends = [sum(map(len, mine[: number + 1])) for number in range(3)]
-    cut_bytes = ends[0]
-    master = history((1, 0), (4, cut_bytes))
-
-    def open_it(disk: SimDisk, cut: int | None) -> OpenedStore:
-        guard = Guard(keeper=None, promotion=None, cut_bytes=cut)  # type: ignore[arg-type]
-        return finish(open_store(disk, LAYOUT, group, is_master=False, owner="n1", guard=guard))
-
-    def epochs_of(disk: SimDisk, store: OpenedStore) -> EpochStore:
-        log = store.log
-        begins = record_begins(LogReader(disk, LAYOUT.commit_log, S), log.written_bytes)
-        return EpochStore.open(disk, LAYOUT, log.min_bytes, log.written_bytes, begins)
-
-    while died:
-        disk = sim_disk(steps)
-        store = open_it(disk, None)
-        kept = epochs_of(disk, store)
-        for each in mine:
-            kept.follow(history((1, 0), (2, ends[0]), (3, ends[1])), store.log.written_bytes)
-            store.log.append(each)
-        disk.open(store.log.path_of(0), "w").sync()
-        store.mark.write((ends[2],))
-        store.mark.sync()
-        disk.kill()
-        die_after(monkeypatch, steps)
-        try:
-            store = open_it(disk, cut_bytes)
-            epochs_of(disk, store).follow(master, store.log.written_bytes)
-            died = False
-        except Died:
-            died = True
-        monkeypatch.undo()
-        if loses_power:
-            disk.power_loss(random.Random(steps))
-        else:
-            disk.kill()
-        # It is not known whether it was cut: its master is asked again.
-        store = open_it(disk, None)
-        kept, end = epochs_of(disk, store), store.log.written_bytes
-        assert kept.problem == ""
-        assert end in ((cut_bytes, ends[1], ends[2]) if died else (cut_bytes,))
-        found = compare(kept.history, end, master, 5000)
-        assert found.consistent_bytes == cut_bytes
-        assert (found.kind is Kind.FITS) == (end == cut_bytes)
-        assert kept.history[:1] == history((1, 0))
-        # Had it become a master here, nobody would take its bytes for another epoch's.
-        kept.begin(9, end)
-        for epoch, start, stop in ((2, ends[0], ends[1]), (3, ends[1], ends[2])):
-            there = Epoch(epoch, 0, "", start) in kept.history
-            assert there == (end >= stop)
-        steps += 1
-    assert steps > 20
 
 
 @given(st.data())

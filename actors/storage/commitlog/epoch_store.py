@@ -22,8 +22,11 @@ Differs:
   noted behind an epoch that was added, and ahead of one that goes, so that no crash makes a file
   look old that is not.
 
+While not all is believed the file keeps what it says, so that a start doubts it again.
+
 A log is cut first, and its history behind it: epochs that are left over hold no bytes then, and go
-when the store opens. An epoch is added first, and its bytes behind it.
+when the store opens, as the epochs of deleted files do. An epoch is added first, and its bytes
+behind it.
 """
 
 from __future__ import annotations
@@ -107,7 +110,7 @@ class EpochStore:
             problem = f"{layout.epochs}: it is of another log, whose records begin elsewhere"
         if known is not None and known >= end_bytes:
             known, problem = None, ""
-        history = _history(found, min_bytes, end_bytes)
+        history = expire(_history(found, min_bytes, end_bytes), min_bytes)
         return cls(disk, layout, newest, whole, history, known, problem)
 
     def begin(self, number: int, end_bytes: int) -> None:
@@ -154,6 +157,9 @@ class EpochStore:
             self.known_bytes, self.problem = None, ""
 
     def _keep(self, history: History) -> None:
+        if self.known_bytes is not None:
+            self.history = history
+            return
         kept = tuple(EpochStart(each.number, each.start_bytes) for each in history if each.number)
         newest = kept[-1].epoch if kept else 0
         if newest < self._newest:
