@@ -269,6 +269,7 @@ def _group_now(own: ReplicaSetup) -> SupervisorSpec:
                 shutdown_s=STORAGE_SHUTDOWN_S,
             ),
         ),
+        confirmed=lambda: setup.acknowledged.offset_bytes,
         children=(*ha, *(broker_children(setup) if has_role else ())),
     )
 

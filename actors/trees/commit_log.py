@@ -8,6 +8,7 @@ well: it syncs files of its own, and a failed sync is never tried again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -38,6 +39,7 @@ def log_group(
     acknowledges: bool,
     waits_within_s: float,
     behind_store: tuple[ChildSpec, ...] = (),
+    confirmed: Callable[[], int] | None = None,
     children: tuple[ChildSpec, ...],
 ) -> SupervisorSpec:
     """Return the tree of one group: its log, then `children`, which start last and stop first.
@@ -46,6 +48,7 @@ def log_group(
         acknowledges: whether appends are taken, which group_transfer acknowledges.
         waits_within_s: see `Store`.
         behind_store: children that start before all that reads the log.
+        confirmed: see `DerivedFiles`.
     """
     return SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,
@@ -54,7 +57,7 @@ def log_group(
             *behind_store,
             ChildSpec(
                 name="dispatcher",
-                start=partial(_dispatcher, setup),
+                start=partial(_dispatcher, setup, confirmed),
                 restart=Restart.TEMPORARY,
                 significant=True,
                 shutdown_s=STORAGE_SHUTDOWN_S,
@@ -116,7 +119,7 @@ def _pull_service(setup: Setup) -> PullService:
     )
 
 
-def _dispatcher(setup: Setup) -> Dispatcher:
+def _dispatcher(setup: Setup, confirmed: Callable[[], int] | None) -> Dispatcher:
     return Dispatcher(
         env=setup.env,
         layout=setup.layout,
@@ -125,6 +128,7 @@ def _dispatcher(setup: Setup) -> Dispatcher:
         pacing=Pacing(gives_way=setup.group.master != setup.node),
         keeper=setup.keeper,
         scrubber=setup.registry.ref(setup.paths.scrubber),
+        confirmed=confirmed,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeAlias
@@ -110,6 +110,7 @@ class Kit(Machine):
     wall_ms: int = EPOCH_MS
     changed_group: ClassicGroup | None = None
     time: StoreTime = attrs.field(factory=StoreTime)
+    confirmed: Callable[[], int] | None = None
 
     @property
     def store(self) -> ActorRef[store_messages.Message]:
@@ -241,6 +242,7 @@ def tree(
         layout=kit.layout,
         group=kit.group,
         store=registry.ref("/n0/storage/store"),
+        confirmed=kit.confirmed,
     )
     behind = (
         ChildSpec(name="dispatcher", start=derived),
@@ -258,11 +260,12 @@ async def running(
     guarded: bool = False,
     root: str = ROOT,
     wall_clock_ms: Any = None,
+    confirmed: Callable[[], int] | None = None,
 ) -> AsyncIterator[Kit]:
     """The actors on this disk, until the block ends in order."""
     events: list[Any] = []
     kit = Kit(disk=disk, group=group or small_group(), layout=StoreLayout(root), events=events)
-    kit.fence = FencedDisk(disk)
+    kit.fence, kit.confirmed = FencedDisk(disk), confirmed
     env = Env(
         network=None,  # type: ignore[arg-type]
         disk=kit.fence,

@@ -4,9 +4,10 @@ Source: apache/rocketmq store/ha/autoswitch/AutoSwitchHAService.java (5.3.3), in
 changeToMaster; autoswitch-ha.md 4.2 and T8, T23.
 
 It starts behind the store and ahead of all that needs the history, so those find it in the
-`EpochsView`. On a master it is the history's only writer: it begins the epoch before the role owner
-opens the store's gate, and forgets epochs as their files are deleted. On a slave ha_client is: the
-epochs of deleted files go when the log opens the next time.
+`EpochsView`, whose mark it raises to the confirm offset that the checkpoint has kept. On a master
+it is the history's only writer: it begins the epoch before the role owner opens the store's gate,
+and forgets epochs as their files are deleted. On a slave ha_client is: the epochs of deleted files
+go when the log opens the next time.
 
 Messages: LogGrew from the store. It tells the role owner EpochsOpened.
 """
@@ -86,6 +87,7 @@ class EpochKeeper(Actor[Message]):
         self._min_bytes = held.min_bytes
         problem = "" if self.begins is None else self._begin(self.begins, held.written_bytes)
         self.view.store, self.view.end_bytes = self._epochs, held.written_bytes
+        self.view.mark.raise_to(held.confirmed_bytes)
         await self.store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=GROWTH_WITHIN_S))
         await self.owner.tell(EpochsOpened(build=self.build, problem=problem))
 

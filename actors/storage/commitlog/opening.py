@@ -40,7 +40,7 @@ from actors.storage.derived.queue_files import (
 from actors.storage.derived.queue_heads import NextOffsets, add_offsets
 from actors.storage.derived.small_files import (
     create_abort,
-    lower_logics_offset,
+    lower_offsets,
     read_checkpoint,
     read_deleted,
     remove_abort,
@@ -81,6 +81,8 @@ class OpenedStore:
             first byte to the log's end; empty where the group wants no CRC looked at.
         next_offsets: next queue offset by topic and queue id; empty on a slave.
         first_offset: where other queues begin.
+        confirmed_bytes: the checkpoint's confirm offset, within the log: consumers have seen
+            nothing behind it. The log's first byte where none was kept.
     """
 
     log: CommitLog
@@ -92,6 +94,7 @@ class OpenedStore:
     parsed: tuple[int, int]
     next_offsets: NextOffsets
     first_offset: int
+    confirmed_bytes: int
 
     def events(self) -> tuple[object, ...]:
         """The events about the opening."""
@@ -218,7 +221,7 @@ def _open(
     def lower() -> None:
         mark.write((end,))
         mark.sync()
-        lower_logics_offset(disk, layout.checkpoint, end)
+        lower_offsets(disk, layout.checkpoint, end)
 
     kept = yield from truncation.cut_behind(disk, layout, log, end, lower)
     log.set_end(end)
@@ -227,6 +230,8 @@ def _open(
     yield from sync_found(disk, log, found.scanned_from_bytes)
     mark.write((end,))
     mark.sync()
+    if judged.checkpoint.confirm_offset > end:
+        lower_offsets(disk, layout.checkpoint, end)
     create_abort(disk, layout.abort, owner)
     parsed_from = found.scanned_from_bytes if group.check_crc_on_recover else end
     return OpenedStore(
@@ -242,6 +247,7 @@ def _open(
         parsed=(parsed_from, end),
         next_offsets=judged.next_offsets,
         first_offset=judged.first_offset,
+        confirmed_bytes=max(log.min_bytes, min(judged.checkpoint.confirm_offset, end)),
     )
 
 

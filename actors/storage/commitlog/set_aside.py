@@ -31,7 +31,7 @@ from actors.env.path_kinds import is_folder
 from actors.env.protocols import Disk
 from actors.storage.derived.index_files import is_index_name
 from actors.storage.derived.queue_files import is_safe_topic, walk_names
-from actors.storage.derived.small_files import lower_logics_offset
+from actors.storage.derived.small_files import lower_offsets
 from actors.storage.files.side_file import lower_side_file
 from actors.storage.files.whole_files import write_new
 from actors.storage.layout import LogLayout, StoreLayout
@@ -152,7 +152,7 @@ def _set_tail_aside(
         yield from _copy_end(disk, log, offset, attempt.part)
         yield from move.prepare(attempt)
     lower_side_file(disk, layout.synced, offset)
-    lower_logics_offset(disk, layout.checkpoint, offset)
+    lower_offsets(disk, layout.checkpoint, offset)
     attempt.publish()
     yield from move.carry_out(attempt, sync_each=True)
 

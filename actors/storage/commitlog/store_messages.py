@@ -136,6 +136,7 @@ class LogRange:
         folder: the folder of its files, for a LogReader.
         parsed: see `opening.OpenedStore`; empty to whoever does not take it.
         begins_bytes: see `recovery.ScanResult`.
+        confirmed_bytes: see `opening.OpenedStore`; never below `min_bytes`.
         stands_still: why old files do not go, for people; "": they do, or there are none.
         no_room: why nothing can be written, for people; "": it can.
         no_room_soon: as `no_room`, or why that is so once what is reserved has been written; "" to
@@ -149,6 +150,7 @@ class LogRange:
     folder: str
     parsed: tuple[int, int] = (0, 0)
     begins_bytes: int = 0
+    confirmed_bytes: int = 0
     stands_still: str = ""
     no_room: str = ""
     no_room_soon: str = ""

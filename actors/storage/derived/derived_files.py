@@ -7,7 +7,7 @@ damaged, they are all derived from the whole log.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 
 import attrs
@@ -104,6 +104,8 @@ class DerivedFiles:
     """The derived files of one store, owned by the dispatcher.
 
     Attributes:
+        confirmed: gives the confirm offset that checkpoints say, of an auto-switch group's log;
+            None: they say none.
         flushed_bytes: `DispatchState.dispatched_bytes` of the last flush.
         anew: why the start derives everything anew, for people; "" if it does not, or if it is the
             first start.
@@ -117,6 +119,7 @@ class DerivedFiles:
     env: Env
     layout: StoreLayout
     group: CommitLogGroup
+    confirmed: Callable[[], int] | None = None
     flushed_bytes: int = attrs.field(default=0, init=False)
     durable_bytes: int = attrs.field(default=0, init=False)
     anew: str = attrs.field(default="", init=False)
@@ -440,7 +443,9 @@ class DerivedFiles:
         """
         state = self._state_at(at_bytes, seen_bytes)
         paths = (*self.queues.take_dirty(), *self.index.take_dirty())
-        if not (state != self._state or paths or self._checkpoint_due or self._keeps_files):
+        confirmed = 0 if self.confirmed is None else min(self.confirmed(), seen_bytes)
+        is_due = self._checkpoint_due or confirmed != self._checkpoint.confirm_offset
+        if not (state != self._state or paths or is_due or self._keeps_files):
             return None
         last_ts, is_synced = self._last_ts, at_bytes <= synced_bytes
         logics_offset = self._last_bytes if is_synced else self._checkpoint.logics_offset
@@ -448,6 +453,7 @@ class DerivedFiles:
             log_ts=last_ts if is_synced else self._checkpoint.log_ts,
             queue_ts=last_ts,
             index_ts=self.index.full_end_ts,
+            confirm_offset=confirmed,
             logics_offset=logics_offset if self.version >= WITH_LOGICS_OFFSET else 0,
         )
         if self._state is not None:
@@ -499,13 +505,18 @@ class DerivedFiles:
             return
         self._state = flush.state
         self.flushed_bytes = flush.state.dispatched_bytes
-        if not flush.checkpoint.queue_ts:
-            return
+        checkpoint, path = flush.checkpoint, self.layout.checkpoint
+        if not checkpoint.queue_ts:
+            if checkpoint.confirm_offset == self._checkpoint.confirm_offset:
+                return
+            # nothing was derived since the start, so the rest is as it was
+            found = read_checkpoint(self.env.disk, path)
+            checkpoint = attrs.evolve(found, confirm_offset=checkpoint.confirm_offset)
         try:
             # lower while a rebuild is under way
-            reached = min(flush.checkpoint.logics_offset, self._last_bytes)
-            checkpoint = attrs.evolve(flush.checkpoint, logics_offset=reached)
-            write_checkpoint(self.env.disk, self.layout.checkpoint, checkpoint)
+            reached = min(checkpoint.logics_offset, self._last_bytes)
+            checkpoint = attrs.evolve(checkpoint, logics_offset=reached)
+            write_checkpoint(self.env.disk, path, checkpoint)
         except OSError as error:
             if error.errno not in NO_ROOM_CODES:
                 raise

@@ -49,12 +49,27 @@ def write_checkpoint(disk: Disk, path: str, checkpoint: Checkpoint) -> None:
 def lower_logics_offset(disk: Disk, path: str, offset_bytes: int) -> None:
     """Lower the checkpoint's logicsPhysicalOffset to `offset_bytes`, and sync that.
 
-    This comes before the log or the derived files are cut there, so that no broker takes the queues
-    to reach further and goes on behind a hole. After a failure it may be repeated.
+    This comes before the derived files are cut there, so that no broker takes the queues to reach
+    further and goes on behind a hole. After a failure it may be repeated.
     """
     checkpoint = read_checkpoint(disk, path)
     if checkpoint.logics_offset >= offset_bytes and disk.exists(path):
         write_checkpoint(disk, path, attrs.evolve(checkpoint, logics_offset=offset_bytes))
+        sync_file(disk, path)
+
+
+def lower_offsets(disk: Disk, path: str, end_bytes: int) -> None:
+    """Lower the offsets in the checkpoint of a log that is about to be cut, and sync that.
+
+    They are logicsPhysicalOffset, see `lower_logics_offset`, and the confirm offset: it must not
+    reach into what another master writes behind the cut. After a failure it may be repeated.
+    """
+    found = read_checkpoint(disk, path)
+    if max(found.logics_offset, found.confirm_offset) >= end_bytes and disk.exists(path):
+        logics = min(found.logics_offset, end_bytes)
+        confirmed = min(found.confirm_offset, end_bytes)
+        lowered = attrs.evolve(found, logics_offset=logics, confirm_offset=confirmed)
+        write_checkpoint(disk, path, lowered)
         sync_file(disk, path)
 
 

@@ -223,6 +223,7 @@ class Dispatcher(Actor[_Inbox]):
 
     Attributes:
         keeper: the role keeper, which hears if the start waits for room.
+        confirmed: see `DerivedFiles`.
     """
 
     mailbox = MailboxSpec(conflate={LogGrew: lambda message: None, GoOn: lambda message: None})
@@ -233,6 +234,7 @@ class Dispatcher(Actor[_Inbox]):
     pacing: Pacing = attrs.field(factory=Pacing)
     keeper: ActorRef[OpeningWaits] | None = None
     scrubber: ActorRef[Check] | None = None
+    confirmed: Callable[[], int] | None = None
     _checks: DispatchChecks = attrs.field(init=False)
     _files: DerivedFiles = attrs.field(init=False)
     _reader: LogReader = attrs.field(init=False)
@@ -275,7 +277,8 @@ class Dispatcher(Actor[_Inbox]):
         self.ctx.timers.start("flush", FLUSH_INTERVAL_S, FlushDue())
 
     def _recover(self, min_bytes: int, limit_bytes: int) -> Generator[None, None, int]:
-        self._files = DerivedFiles(env=self.env, layout=self.layout, group=self.group)
+        env, layout, group = self.env, self.layout, self.group
+        self._files = DerivedFiles(env=env, layout=layout, group=group, confirmed=self.confirmed)
         return (yield from self._files.recover(min_bytes, limit_bytes))
 
     async def on_stop(self, reason: StopReason) -> None:

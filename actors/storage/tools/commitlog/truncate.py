@@ -25,7 +25,7 @@ from actors.storage.commitlog.recovery import Ending
 from actors.storage.derived.adopting import adopt
 from actors.storage.derived.derived_files import DerivedFiles
 from actors.storage.derived.index_files import is_index_name
-from actors.storage.derived.small_files import lower_logics_offset
+from actors.storage.derived.small_files import lower_offsets
 from actors.storage.files.side_file import SideFileDamaged, lower_side_file, read_side_file
 from actors.storage.files.stepping import Running, Step, Work, labelled
 from actors.storage.files.whole_files import write_synced
@@ -268,7 +268,7 @@ def truncate_store(
     if plan.cut_bytes and (plan.unfinished is None or plan.unfinished > plan.offset):
         kept = yield from _keep_aside(env, store, plan)
     lower_side_file(disk, store.layout.synced, plan.offset)
-    lower_logics_offset(disk, layout.checkpoint, plan.offset)
+    lower_offsets(disk, layout.checkpoint, plan.offset)
     bases = segment_bases(disk, layout.commit_log)
     log = CommitLog.look(disk, layout.commit_log, store.segment_bytes, bases)
     truncation.truncate(disk, layout, log, min(plan.offset, log.written_bytes))
