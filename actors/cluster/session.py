@@ -30,6 +30,7 @@ from actors.cluster.view import ClusterView, RateMeter, Rates, clock
 from actors.config import ClusterConfig, Group
 from actors.config.check import advertised
 from actors.config.command_line import NoteHandler, complain, folded, say, tell, width_of
+from actors.config.dledger import CONTROLLERS
 from actors.config.kinds import guarantee_of
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Disk
@@ -215,6 +216,8 @@ def _fed_from(
     anywhere: bool,
 ) -> str | None:
     """Return the node that has to answer before the group is fed from here; None: it is not fed."""
+    if group.name == CONTROLLERS:
+        return None  # it takes decisions, and no records
     ours = [node for node in _takers(group) if node in config.python_nodes]
     if group.election is not None:
         wanted = ours if anywhere else ours[:1]
