@@ -37,6 +37,8 @@ from actors.config.bounds import Mismatch, endpoint_of
 from actors.env.protocols import Address
 from actors.events import broker as events
 from actors.ha import client_messages
+from actors.ha.core.role_effects import RoleState
+from actors.ha.role_status import RoleStatus
 from actors.metadata import slave_sync
 from actors.metadata.core.tables import as_master
 from actors.metadata.view import MetadataView
@@ -61,6 +63,8 @@ from wire.remoting.header import read_fields, write_fields
 LEAVE_S: Final = 1.0
 """The most seconds that a stop waits for name servers to answer that this broker leaves."""
 _EMPTY: Final = TopicTable()
+_FENCED: Final = (RoleState.CONNECTING, RoleState.ASKING, RoleState.FENCED)
+"""In these states a replica has not taken its role."""
 _LOGGER = logging.getLogger("triolog.broker")
 
 
@@ -189,12 +193,26 @@ _Inbox: TypeAlias = _Look | _Announced | _Heard
 
 @attrs.define(kw_only=True)
 class Announcer(Actor[None]):
-    """Announces to the registrar that the group's tree has started, so that its ports are open."""
+    """Announces to the registrar that the group's tree has started, so that its ports are open.
+
+    Attributes:
+        role_status: of a replica that registers once it has taken its role; None for others.
+    """
 
     presence: Presence
     published: RegistrationView
+    role_status: RoleStatus | None = None
 
     async def on_start(self) -> None:
+        if self.role_status is None:
+            self.published.announce(self.presence)
+        else:
+            self.ctx.spawn(partial(self._announce_once_taken, self.role_status))
+
+    async def _announce_once_taken(self, status: RoleStatus) -> None:
+        view = status.view
+        while view.state in _FENCED:
+            view = await status.wait_changed(view)
         self.published.announce(self.presence)
 
 

@@ -25,8 +25,10 @@ import attrs
 import trio
 
 from actors.broker.core.replica import LogState, ReplicaSettings
+from actors.broker.replica_port import TakenRole
 from actors.broker.replicas_manager import ReplicasManager, ReplicaView
 from actors.config import AutoSwitchGroup
+from actors.config.bounds import endpoint_of
 from actors.env import Address
 from actors.ha.accept_socket import AcceptSocket
 from actors.ha.autoswitch.epoch_keeper import EpochKeeper
@@ -246,11 +248,10 @@ def _group_now(own: ReplicaSetup) -> SupervisorSpec:
     """Return the group's tree by the role that its owner has."""
     owned, epochs = own.replica.owned, own.replica.epochs
     promotion = Promotion(owned.build, owned.master)
-    setup = own.setup.led_by(promotion, owned.take_cut(), own.replica.role_status)
+    setup = _as_taken(own, own.setup.led_by(promotion, owned.take_cut(), own.replica.role_status))
     # What was shown stays shown, but for what a cut takes: nothing of that was confirmed.
     setup.acknowledged.raise_to(min(epochs.mark.offset_bytes, epochs.end_bytes))
     epochs.mark = setup.acknowledged
-    has_role = owned.told is not None
     ha: tuple[ChildSpec, ...] = ()
     if owned.leads:
         ha = _master_ha(own, setup)
@@ -270,8 +271,33 @@ def _group_now(own: ReplicaSetup) -> SupervisorSpec:
             ),
         ),
         confirmed=lambda: setup.acknowledged.offset_bytes,
-        children=(*ha, *(broker_children(setup) if has_role else ())),
+        children=(*ha, *(broker_children(setup) if setup.taken is not None else ())),
     )
+
+
+def _as_taken(own: ReplicaSetup, setup: Setup) -> Setup:
+    """Return a setup with what the broker's port shows of the role; as it is without a role, or if
+    it is not known where the master serves its log.
+    """
+    owned, registering = own.replica.owned, setup.registering
+    if owned.told is None or owned.broker_id is None or not (owned.leads or owned.log_at):
+        return setup
+    master_broker: Address | None = None
+    if owned.master not in own.group.members:
+        master_broker = Address(*endpoint_of(owned.told.address))
+    if registering is not None:
+        registering = attrs.evolve(registering, slave_ids={setup.node: owned.broker_id})
+    view = own.replica.view
+    taken = TakenRole(
+        cluster=own.cluster,
+        broker_id=owned.broker_id,
+        epoch=owned.epoch,
+        controllers=own.controllers,
+        registered=lambda: view.registered,
+        epochs=own.replica.epochs,
+        manager=setup.registry.ref(own.paths.replicas_manager),
+    )
+    return attrs.evolve(setup, master_broker=master_broker, registering=registering, taken=taken)
 
 
 def _epoch_keeper(own: ReplicaSetup, setup: Setup) -> EpochKeeper:

@@ -1,5 +1,5 @@
-"""The part of a classic group's tree that makes a node a broker for others: its metadata, and the
-port where slaves and operators ask for it.
+"""The part of a group's tree that makes a node a broker for others: its metadata, and the port
+where slaves and operators ask for it.
 
 - metadata owns the tables, on the master and on slaves.
 - remoting_client and metadata_sync of a slave copy the master's tables. A Java master is asked for
@@ -9,7 +9,8 @@ port where slaves and operators ask for it.
 - midnights counts messages by day.
 - port and vip_port are the servers at listenPort and at listenPort - 2, each with `connections` and
   `accept`. With a `second_host` there are also second_port and second_vip_port.
-- announcer reports to the registrar, if there are name servers.
+- announcer reports to the registrar, if there are name servers; in an auto-switch group once the
+  role is taken.
 
 Their supervisor, `broker`, is the last child of the group's tree. If they crash too often it ends
 and is started again after a while, so once they have started no crash of theirs touches
@@ -27,7 +28,8 @@ from actors.broker.followed import FollowedBroker, KnownBroker
 from actors.broker.introspection import Introspection
 from actors.broker.midnights import MidnightCounter
 from actors.broker.registrar import Announcer, Followers, Presence, Registrar
-from actors.config import CommitLogGroup
+from actors.broker.replica_port import ReplicaPort, TakenRole
+from actors.config import AutoSwitchGroup, CommitLogGroup
 from actors.env import Address
 from actors.metadata import keeper as keeper_messages
 from actors.metadata.administration import Administration
@@ -44,6 +46,7 @@ from actors.runtime import Backoff, ChildSpec, Strategy, SupervisorSpec
 from actors.storage.log.log_reader import LogReader
 from actors.trees.group_setup import CopyRules, GroupSetup, Registering
 from wire.broker.increments import WATCH_METADATA
+from wire.broker.registration import MASTER_ID
 
 Setup: TypeAlias = GroupSetup[CommitLogGroup]
 CONNECTIONS_MAX: Final = SLOTS_KEPT + 64
@@ -120,9 +123,14 @@ def _announcer(setup: Setup) -> ChildSpec:
         ha_client=registry.ref(paths.ha_client),
         metadata_sync=registry.ref(paths.metadata_sync),
     )
-    follows = group.master != setup.node and group.follows_java
+    follows = group.master != setup.node and group.follows_java and setup.taken is None
     presence = Presence(member=setup.member, followers=followers if follows else None)
-    announcer = partial(Announcer, presence=presence, published=setup.registrations)
+    announcer = partial(
+        Announcer,
+        presence=presence,
+        published=setup.registrations,
+        role_status=None if setup.taken is None else setup.role_status,
+    )
     return ChildSpec(name="announcer", start=announcer)
 
 
@@ -229,7 +237,48 @@ def _settings(setup: Setup, port: int) -> dict[str, str]:
             "brokerId": registering.broker_id(setup.node, group.master),
             "namesrvAddr": ";".join(map(str, registering.servers)),
         }
+    if setup.taken is not None:
+        assert isinstance(group, AutoSwitchGroup)
+        found |= _of_replica(setup, group, setup.taken)
     return {key: str(value) for key, value in found.items()}
+
+
+def _of_replica(setup: Setup, group: AutoSwitchGroup, taken: TakenRole) -> Mapping[str, str | int]:
+    """Return the settings that only replicas of auto-switch groups have, or have otherwise."""
+    is_master = group.master == setup.node
+
+    def text(value: bool) -> str:
+        return str(value).lower()
+
+    return {
+        "allAckInSyncStateSet": text(group.all_ack_in_sync_state_set),
+        "asyncLearner": text(setup.node in group.learners),
+        "brokerId": MASTER_ID if is_master else taken.broker_id,
+        "brokerRole": "SYNC_MASTER" if is_master else "SLAVE",
+        "controllerAddr": ";".join(taken.controllers),
+        "controllerHeartBeatTimeoutMills": round(1000 * group.controller_heart_beat_timeout_s),
+        "enableControllerMode": text(True),
+        "haMaxTimeSlaveNotCatchup": round(1000 * group.ha_max_time_slave_not_catchup_s),
+        "inSyncReplicas": group.in_sync_replicas,
+        "minInSyncReplicas": group.least_in_sync,
+        "storePathEpochFile": setup.layout.epochs,
+        "syncFromLastFile": text(group.sync_from_last_file),
+    }
+
+
+def _replica_port(setup: Setup, port: int) -> ReplicaPort | None:
+    """Return what a replica of an auto-switch group answers besides; None for other groups."""
+    group, registering, taken = setup.group, setup.registering, setup.taken
+    if taken is None:
+        return None
+    own = setup.address_of(setup.node)
+    return ReplicaPort(
+        role=taken,
+        is_master=group.master == setup.node,
+        broker=group.name,
+        broker_at=Address(own if registering is None else registering.advertised, port),
+        ha_at=Address(own if registering is None else registering.advertised_ha, group.port),
+    )
 
 
 def _say_changed(setup: Setup, wanted: Mapping[str, str]) -> None:
@@ -265,7 +314,12 @@ def _servers(setup: Setup, port: int) -> tuple[ChildSpec, ...]:
         view=setup.metadata,
         state=setup.registry.ref(setup.paths.connection_state),
     ).processors
-    answers = Processors({**asked, **changed, **told})
+    replica, allowed = _replica_port(setup, port), listed(hosts)
+    of_replica = {} if replica is None else replica.processors
+    answers = Processors({**asked, **changed, **told, **of_replica})
+
+    def may_connect(host: str) -> bool:
+        return allowed(host) or (replica is not None and replica.may_connect(host))
 
     def serve(request: Request) -> None:
         if request.header.code == WATCH_METADATA:
@@ -282,7 +336,7 @@ def _servers(setup: Setup, port: int) -> tuple[ChildSpec, ...]:
                 host=host,
                 port=at,
                 where=f"groups.{group.name}.broker_port",
-                may_connect=listed(hosts),
+                may_connect=may_connect,
                 session=session,
                 next_connection=setup.connections.__next__,
                 connections_max=CONNECTIONS_MAX,

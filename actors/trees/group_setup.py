@@ -12,6 +12,7 @@ import attrs
 from actors.broker.changed_settings import ChangedSettings
 from actors.broker.midnights import Midnights
 from actors.broker.registrar import Member, RegistrationView
+from actors.broker.replica_port import TakenRole
 from actors.config import ClusterConfig, CommitLogGroup
 from actors.env import Address, Env
 from actors.ha import role_messages
@@ -153,6 +154,7 @@ class GroupSetup(Generic[G]):
         registrations: the state that the registrar publishes.
         stored: returns how many messages were appended here since the node's start.
         midnights: how many of those there were at the last two midnights.
+        taken: the role by which the tree of an auto-switch group is built; None for others.
         make_paths: makes the paths of the group's actors.
         connections, sessions: numbers that outlive restarts of the tree.
     """
@@ -171,6 +173,7 @@ class GroupSetup(Generic[G]):
     metadata: MetadataView = attrs.field(factory=MetadataView)
     changed: ChangedSettings | None = None
     master_broker: Address | None = None
+    taken: TakenRole | None = None
     second_host: str | None = None
     registering: Registering | None = None
     registrations: RegistrationView = attrs.field(factory=RegistrationView)
@@ -213,11 +216,12 @@ class GroupSetup(Generic[G]):
         group, registering = self.group, self.registering
         assert registering is not None  # OnlyWhoRegisters
         assert group.broker_port is not None
+        number = self.guard.promotion.number if self.guard is not None else 0
         return Member(
             cluster=registering.cluster,
             group=group.name,
             broker_id=registering.broker_id(self.node, group.master),
-            number=self.guard.promotion.number if self.guard is not None else 0,
+            number=number if self.taken is None else self.taken.epoch,
             broker=Address(registering.advertised, group.broker_port),
             ha=Address(registering.advertised_ha, group.port),
         )
