@@ -32,7 +32,7 @@ DOCUMENTS = (
     "actors/config/guarantees.md",
     "tests/bench/README.md",
 )
-OWN_FILES = ("given_up", "begun_anew", "queue_ends")
+OWN_FILES = ("given_up", "begun_anew", "queue_ends", "newest_epoch")
 WORDS_MAX = 1500
 """A newcomer reads so much, in some six minutes."""
 

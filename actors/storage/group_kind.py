@@ -6,6 +6,9 @@ Classic groups and DLedger's name some files alike (`synced`, `index/`, `checkpo
 things by them. Where a cluster file changes the mode of a group that has data, either would find
 its own files damaged, and the advice for that takes the other's synced mark away.
 
+A classic group's store becomes an auto-switch group's when it is opened as that: what it has is of
+epoch 0. Not the other way round, for the next master's bytes would be taken for the last epoch's.
+
 A group of another name than before, by a mistake in the file, begins empty beside its own data: a
 warning says so.
 
@@ -24,7 +27,7 @@ from actors.env.path_kinds import names_in, wrong_kinds
 from actors.env.protocols import LOST_AND_FOUND, Disk
 from actors.errors import ConfigError
 from actors.storage.commitlog.set_aside import PROBE
-from actors.storage.kinds import KINDS, kind_of
+from actors.storage.kinds import KINDS, kind_of, without_extended
 from actors.storage.node.identity import LOCK_NAME, may_be_group
 
 _LOGGER: Final = logging.getLogger("triolog.node")
@@ -50,13 +53,17 @@ def group_kind_problems(disk: Disk, path: str, groups: Sequence[Group]) -> tuple
     problems = []
     roots = {f"{path}/groups/{group.name}": group for group in groups}
     for root, group in roots.items():
-        found = [mode for mode, kind in KINDS.items() if any(map(disk.exists, kind.signs(root)))]
-        if found and group.mode not in found:
-            problems.append(
-                f"{root}: expected the store of a {group.mode} group, as groups.{group.name}.mode"
-                f" says, found that of a {found[0]} group: put the mode back, or name the group"
-                " anew"
-            )
+        signed = (mode for mode, kind in KINDS.items() if any(map(disk.exists, kind.signs(root))))
+        found = without_extended(signed)
+        if not found or {group.mode, kind_of(group).extends} & {*found}:
+            continue
+        there = KINDS[found[0]]
+        why = f", {there.why_not_back}" if there.extends == group.mode else ""
+        problems.append(
+            f"{root}: expected the store of {_a(group.mode)} group, as groups.{group.name}.mode"
+            f" says, found that of {_a(found[0])} group{why}: put the mode back, or name the group"
+            " anew"
+        )
     if problems:
         return tuple(problems)
     paths = [kind_of(group).start_paths(root) for root, group in roots.items()]
@@ -65,6 +72,10 @@ def group_kind_problems(disk: Disk, path: str, groups: Sequence[Group]) -> tuple
         folders=[each for folders, _ in paths for each in folders],
         files=[each for _, files in paths for each in files],
     )
+
+
+def _a(mode: str) -> str:
+    return f"an {mode}" if mode[0] in "aeio" else f"a {mode}"
 
 
 def inner_kind_problems(disk: Disk, path: str, groups: Sequence[Group]) -> tuple[str, ...]:

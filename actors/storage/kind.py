@@ -39,6 +39,9 @@ class StoreKind(Generic[T]):
 
     Attributes:
         key: what reports and manifests list its stores under.
+        extends: the mode whose stores become this one's by being opened, and whose signs they keep;
+            "": there is none.
+        why_not_back: why they are not opened as that mode's any more, for people.
         layout: where things lie in a root.
         signs: paths in a root of which its stores have one, and those of no other mode.
         start_paths: folders and files in a root that have to be of their kind before any store of
@@ -53,6 +56,8 @@ class StoreKind(Generic[T]):
     """
 
     key: str
+    extends: str = ""
+    why_not_back: str = ""
     layout: Callable[[str], Layout]
     signs: Callable[[str], tuple[str, ...]]
     start_paths: Callable[[str], tuple[tuple[str, ...], tuple[str, ...]]]

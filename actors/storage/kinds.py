@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from actors.env.protocols import Disk
-from actors.storage.commitlog.kind import CLASSIC
+from actors.storage.commitlog.kind import AUTOSWITCH, CLASSIC
 from actors.storage.kind import StoreKind
 from actors.storage.ledger.kind import DLEDGER
 from actors.storage.node.identity import Identity
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 KINDS: Final[dict[str, StoreKind[StoreTools[Any]]]] = {
     "classic": CLASSIC,
     "dledger": DLEDGER,
-    "autoswitch": CLASSIC,
+    "autoswitch": AUTOSWITCH,
 }
 """By mode. Folders are tried in this order."""
 
@@ -45,8 +45,18 @@ def kind_at(disk: Disk, root: str, identity: Identity | None) -> StoreKind[Store
 
     A member without entries, and a store of which all is lost, may have nothing that shows it.
     """
-    known = (kind for kind in KINDS.values() if kind.is_store(disk, root, identity))
-    return next(known, CLASSIC)
+    known = (mode for mode, kind in KINDS.items() if kind.is_store(disk, root, identity))
+    found = without_extended(known)
+    return KINDS[found[0]] if found else CLASSIC
+
+
+def without_extended(modes: Iterable[str]) -> list[str]:
+    """Of the modes whose signs a store has, those of which it can be: it has those of the mode that
+    its own one extends, too.
+    """
+    found = list(modes)
+    extended = {KINDS[mode].extends for mode in found}
+    return [mode for mode in found if mode not in extended]
 
 
 def by_key(found: Iterable[T]) -> dict[str, list[T]]:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import attrs
 
-from wire.files import epoch_file
+from wire.files import broker_identity, epoch_file
 
 
 @attrs.frozen
@@ -150,6 +150,33 @@ class StoreLayout(LogLayout):
         """All that are files."""
         ours = (self.synced, self.dispatched, self.given_up, self.begun_anew, self.queue_ends)
         return (self.checkpoint, self.abort, self.lock, *ours, self.truncating)
+
+
+@attrs.frozen
+class AutoSwitchLayout(StoreLayout):
+    """The paths of a replica's store, of an auto-switch group: those of a classic group's, its
+    history, and which replica of the broker set it is.
+    """
+
+    @property
+    def broker_identity(self) -> str:
+        return f"{self.root}/{broker_identity.FILE_NAME}"
+
+    @property
+    def wanted_identity(self) -> str:
+        """While an id is applied for."""
+        return f"{self.root}/{broker_identity.TEMP_NAME}"
+
+    @property
+    def own_files(self) -> tuple[str, ...]:
+        """The files that no classic group's store has."""
+        epochs = (self.epochs, self.epochs_before, self.newest_epoch)
+        return (*epochs, self.broker_identity, self.wanted_identity)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All that are files."""
+        return (*super().files, *self.own_files)
 
 
 @attrs.frozen

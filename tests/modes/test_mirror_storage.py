@@ -109,11 +109,14 @@ def test_what_it_does_not_have(
 ) -> None:
     code, _, err = run(capfd, "truncate", node, "0", "--yes")
     assert code == 2
-    assert "expected a classic group, found pair: a mirror keeps its end" in err
+    assert "expected a classic or autoswitch group, found pair: a mirror keeps its end" in err
     assert run(capfd, "backup", node, tmp_path / "copy")[0] == 0
     code, _, err = run(capfd, "seed", tmp_path / "copy", tmp_path / "n1")
     assert code == 2
-    assert "expected a classic group, found pair: a mirror is made by looking into it" in err
+    assert (
+        "expected a classic or autoswitch group, found pair: a mirror is made by looking into it"
+        in err
+    )
 
 
 def test_a_folder_of_nobody(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from special_files import SPECIAL
 from store_kit import sim_disk, small_group
 
 from actors.config import DLedgerGroup, Group
+from actors.config.autoswitch import AutoSwitchGroup
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.sim.disk import SimDisk
@@ -18,6 +19,14 @@ from actors.storage.tools.target import find_target
 NODE = "/data/n0"
 ROOT = f"{NODE}/groups/orders"
 CLASSIC = small_group()
+REPLICA = AutoSwitchGroup(name="orders", members=("n0", "n1", "n2"))
+SIGNS = (
+    "epochFileCheckpoint",
+    "epochFileCheckpoint.bak",
+    "newest_epoch",
+    "brokerIdentity",
+    "brokerIdentity-temp",
+)
 LEDGER = DLedgerGroup(name="orders", members=("n0", "n1", "n2"))
 
 
@@ -54,6 +63,35 @@ def test_a_classic_group_is_kept_off_a_dledger_store(name: str) -> None:
 def test_a_dledger_group_is_kept_off_a_classic_store() -> None:
     with pytest.raises(ConfigError, match=r"a dledger group, as .*found that of a classic group"):
         check_group_kinds(disk_with("commitlog"), NODE, (LEDGER,))
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_an_auto_switch_group_s_store_is_no_classic_one_any_more(sign: str) -> None:
+    disk = disk_with("commitlog")
+    check_group_kinds(disk, NODE, (REPLICA,))  # all that it has is of epoch 0
+    disk.open(f"{ROOT}/{sign}", "x").close()
+    check_group_kinds(disk, NODE, (REPLICA,))
+    with pytest.raises(ConfigError) as caught:
+        check_group_kinds(disk, NODE, (CLASSIC,))
+    (line,) = caught.value.problems
+    assert line == (
+        f"{ROOT}: expected the store of a classic group, as groups.orders.mode says, found that of"
+        " an autoswitch group, whose epochs a classic group does not keep: put the mode back, or"
+        " name the group anew"
+    )
+    with pytest.raises(ConfigError, match=r"a dledger group, .* found that of an autoswitch group"):
+        check_group_kinds(disk, NODE, (LEDGER,))
+
+
+def test_an_auto_switch_group_is_kept_off_a_dledger_store() -> None:
+    with pytest.raises(ConfigError, match=r"an autoswitch group, .* found that of a dledger group"):
+        check_group_kinds(disk_with("data"), NODE, (REPLICA,))
+
+
+def test_an_epoch_file_that_is_a_folder_is_named() -> None:
+    problem = "epochFileCheckpoint: expected a file, found a folder"
+    with pytest.raises(ConfigError, match=problem):
+        check_group_kinds(disk_with("commitlog", "epochFileCheckpoint"), NODE, (REPLICA,))
 
 
 @pytest.mark.real_io

@@ -282,7 +282,7 @@ def test_a_member_neither_starts_on_a_copy_nor_is_seeded_from_it(
     assert "to read, or to begin the whole group anew; never for a member that joins it" in out
     code, out, err = run(capfd, "seed", tmp_path / "copy", tmp_path / "n7")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "expected a classic group, found ledger: a dledger group's member begins empty" in err
+    assert "autoswitch group, found ledger: a dledger group's member begins empty" in err
     store = node / "groups" / "ledger"
     shutil.rmtree(store)
     shutil.copytree(tmp_path / "copy" / "groups" / "ledger", store)

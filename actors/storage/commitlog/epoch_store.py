@@ -93,6 +93,18 @@ class EpochStore:
         Raises: OSError. Effects: nothing is written, the folder is synced.
         """
         settle_spares(disk, layout.root)
+        return cls.look(disk, layout, min_bytes, end_bytes, begins)
+
+    @classmethod
+    def look(
+        cls,
+        disk: Disk,
+        layout: StoreLayout,
+        min_bytes: int,
+        end_bytes: int,
+        begins: Callable[[int], bool],
+    ) -> EpochStore:
+        """The same, without any effect. Args, Raises: as `open`."""
         newest, is_new = _newest_known(disk, layout)
         whole = _read(disk, layout.epochs)
         found, known, problem = whole, None, ""

@@ -1,4 +1,4 @@
-"""The stores of `mode = "classic"`, as start and tools need them."""
+"""The stores of `mode = "classic"` and `mode = "autoswitch"`, as start and tools need them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from actors.env.protocols import Disk
 from actors.storage.derived.index_files import is_index_name
 from actors.storage.derived.queue_files import named_queues, queue_folder
 from actors.storage.kind import StoreKind
-from actors.storage.layout import StoreLayout
+from actors.storage.layout import AutoSwitchLayout, StoreLayout
 from actors.storage.log.commit_log import is_segment_name
 
 if TYPE_CHECKING:
@@ -51,4 +51,34 @@ CLASSIC: Final = StoreKind(
     is_store=lambda disk, root, identity: _has_log(disk, root),
     is_store_alone=_has_log,
     tools=_tools,
+)
+
+
+def _start_paths_of_replica(root: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    folders, files = _start_paths(root)
+    return folders, (*files, *AutoSwitchLayout(root).own_files)
+
+
+def _is_replica(disk: Disk, root: str) -> bool:
+    return any(map(disk.exists, AutoSwitchLayout(root).own_files))
+
+
+def _replica_tools() -> StoreTools[Any]:
+    from actors.storage.tools.commitlog.tools import REPLICA_TOOLS
+
+    return REPLICA_TOOLS
+
+
+AUTOSWITCH: Final = StoreKind(
+    key="replicas",
+    extends="classic",
+    why_not_back="whose epochs a classic group does not keep",
+    layout=AutoSwitchLayout,
+    signs=lambda root: AutoSwitchLayout(root).own_files,
+    start_paths=_start_paths_of_replica,
+    named_files=_named_files,
+    inner_folders=_inner_folders,
+    is_store=lambda disk, root, identity: _is_replica(disk, root),
+    is_store_alone=lambda disk, root: _is_replica(disk, root) and _has_log(disk, root),
+    tools=_replica_tools,
 )

@@ -147,7 +147,7 @@ class StoreReport(Report):
     """
 
     mode = "classic"
-    columns = (
+    columns: ClassVar[tuple[str, ...]] = (
         "files", "first", "end", "records", "synced", "dispatched", "units", "index entries"
     )  # fmt: skip
     files: int = 0
@@ -176,6 +176,30 @@ class StoreReport(Report):
             self.entries,
         )
         return tuple("-" if number is None else str(number) for number in numbers)
+
+
+@attrs.define(kw_only=True)
+class ReplicaReport(StoreReport):
+    """The result of a check of an auto-switch group's store.
+
+    Attributes:
+        epochs: how many epochs its history has; epoch 0, of bytes older than the first, is none.
+        last_epoch: the number of the last one; 0: there is none.
+        confirmed_bytes: the confirm offset in the checkpoint.
+        replica: the text in the file of its identity, CLUSTER#NAME#ID; "": it has none.
+    """
+
+    mode = "autoswitch"
+    columns = (*StoreReport.columns, "confirmed", "epochs", "last epoch", "replica")
+    epochs: int = 0
+    last_epoch: int = 0
+    confirmed_bytes: int = 0
+    replica: str = ""
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        numbers = (self.confirmed_bytes, self.epochs, self.last_epoch)
+        return (*super().row, *map(str, numbers), self.replica or "-")
 
 
 @attrs.define(kw_only=True)

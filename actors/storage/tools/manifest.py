@@ -12,6 +12,7 @@ files are synced, by a rename. A backup without it is incomplete, whatever else 
 | identity | object | the node's identity.json as it was; {} if it has none |
 | groups | list | for each: name, segment_bytes, first_bytes, end_bytes, limit, files, and below |
 | ledgers | list | for each DLedger group: see `ledger.backup.BackedUpLedger` |
+| replicas | list | for each auto-switch group: see `commitlog.replicas.BackedUpReplica` |
 
 `limit` says how the end was found. A file has `base_bytes` (its name), `size_bytes` (its bytes up
 to `end_bytes`; the file itself is as large as all others, with zeros after these bytes) and their

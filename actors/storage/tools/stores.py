@@ -16,7 +16,7 @@ import attrs
 from actors.config.problems import dotted
 from actors.env.protocols import Disk
 from actors.storage.kind import Layout
-from actors.storage.layout import LedgerLayout, StoreLayout
+from actors.storage.layout import AutoSwitchLayout, LedgerLayout, StoreLayout
 from actors.storage.log.commit_log import segment_bases, segment_path
 from actors.storage.node.identity import Identity
 from wire.files.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
@@ -72,6 +72,14 @@ class GroupStore(FoundStore):
         """
         text = json.loads(self.settings.get("message_delay_level", "null"))
         return delay_levels_ms(text) if isinstance(text, str) else DELAY_LEVELS_MS
+
+
+@attrs.frozen(kw_only=True)
+class ReplicaStore(GroupStore):
+    """The store of a replica of an auto-switch group."""
+
+    mode = "autoswitch"
+    layout: AutoSwitchLayout
 
 
 @attrs.frozen(kw_only=True)

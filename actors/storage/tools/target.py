@@ -159,7 +159,8 @@ def _only(target: Target, found: Sequence[FoundStore]) -> FoundStore:
 
 
 def _expected() -> str:
-    folders = " or ".join(kind.layout("").commit_log[1:] + "/" for kind in KINDS.values())
+    logs = dict.fromkeys(kind.layout("").commit_log[1:] + "/" for kind in KINDS.values())
+    folders = " or ".join(logs)
     return f"expected a node's data directory, a store root ({folders}) or a backup"
 
 

@@ -82,11 +82,13 @@ class CheckOptions:
     node_dir: str | None = None
 
 
-def check_classic(disk: Disk, store: GroupStore, options: CheckOptions) -> Work[StoreReport]:
-    """Check one store, and compare it with the manifest or the node's identity. Raises: as
+def check_classic(
+    disk: Disk, store: GroupStore, options: CheckOptions, report: StoreReport | None = None
+) -> Work[StoreReport]:
+    """Check one store, and compare it with the manifest or the node's identity. Args, Raises: as
     `check_store`.
     """
-    report = yield from check_store(disk, store, options)
+    report = yield from check_store(disk, store, options, report)
     if options.copied is not None:
         copied = options.copied.log
         lines = yield from verify_group(disk, store.layout.commit_log, copied)
@@ -112,9 +114,17 @@ def _compare_with_identity(disk: Disk, node_dir: str, found: StoreReport) -> Non
         found.findings.note(f"{node_dir}/identity.json: does not name this group")
 
 
-def check_store(disk: Disk, store: GroupStore, options: CheckOptions) -> Work[StoreReport]:
-    """Check one store. Raises: OSError: a file cannot be read."""
-    return _Check(disk, store, options).run()
+def check_store(
+    disk: Disk, store: GroupStore, options: CheckOptions, report: StoreReport | None = None
+) -> Work[StoreReport]:
+    """Check one store.
+
+    Args:
+        report: takes the result; None: a new one.
+
+    Raises: OSError: a file cannot be read.
+    """
+    return _Check(disk, store, options, report or StoreReport(group=store.name)).run()
 
 
 @attrs.define
@@ -122,7 +132,7 @@ class _Check:
     _disk: Disk
     _store: GroupStore
     _options: CheckOptions
-    _report: StoreReport = attrs.field(init=False)
+    _report: StoreReport
     _stops: list[FileEnd] = attrs.field(factory=list, init=False)  # where records do not go on
     _last_ts: int = attrs.field(default=0, init=False)
     _records_after: int = attrs.field(default=0, init=False)  # after the first of `_stops`
@@ -134,8 +144,7 @@ class _Check:
     _derived_findings: Findings = attrs.field(factory=Findings, init=False)
 
     def run(self) -> Work[StoreReport]:
-        store, options = self._store, self._options
-        self._report = StoreReport(group=store.name)
+        options = self._options
         self._read_marks()
         bases = self._bases()
         queues, index = self._derived(bases[0] if bases else 0)

@@ -85,11 +85,13 @@ def dump_store(
     wanted: Wanted,
     write: Callable[[bytes], object],
     limit: int | None = None,
+    more: Callable[[int], dict[str, Any]] = lambda offset: {},
 ) -> Work[Dumped]:
     """Call `write` with lines of the wanted records, many at a time.
 
     Args:
         limit: nothing from this offset on is read.
+        more: gives further keys of the record at an offset.
 
     Raises: ConfigError: the wanted start is outside of the log. OSError, also from `write`.
     """
@@ -103,7 +105,7 @@ def dump_store(
         try:
             for piece in reading:
                 at += sum(piece.found[-1])
-                write(_lines(piece, wanted, done, store.record_bytes_max))
+                write(_lines(piece, wanted, done, store.record_bytes_max, more))
                 yield Step(f"{store.name}: dump", at, max(at, total))
                 if wanted.count_max is not None and done.records >= wanted.count_max:
                     return done
@@ -130,7 +132,13 @@ def _note_end(store: GroupStore, end: FileEnd, done: Dumped) -> None:
         )
 
 
-def _lines(piece: Piece, wanted: Wanted, done: Dumped, size_max: int) -> bytes:
+def _lines(
+    piece: Piece,
+    wanted: Wanted,
+    done: Dumped,
+    size_max: int,
+    more: Callable[[int], dict[str, Any]],
+) -> bytes:
     at, size = piece.found[-1]
     heads, _ = scan_heads(piece.data, 0, at + size, physical_offset=piece.offset, size_max=size_max)
     out = []
@@ -138,7 +146,8 @@ def _lines(piece: Piece, wanted: Wanted, done: Dumped, size_max: int) -> bytes:
         if done.records == wanted.count_max:
             break
         if wanted.takes(head):
-            out.append(readable_json(msgspec.json.encode(_fields(piece.data, at, size_max))))
+            fields = _fields(piece.data, at, size_max) | more(head.physical_offset)
+            out.append(readable_json(msgspec.json.encode(fields)))
             done.records += 1
     return b"\n".join([*out, b""])
 
