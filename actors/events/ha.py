@@ -221,7 +221,8 @@ class LogCutAsked:
 
 @attrs.frozen(kw_only=True)
 class SyncStateSetTaken:
-    """A master goes by another sync state set of its controllers. Emitted by group_transfer.
+    """A master goes by this sync state set of its controllers. Emitted by group_transfer, as it
+    starts and whenever it is another one.
 
     Attributes:
         in_sync: the ids of its members, in ascending order.

@@ -30,7 +30,7 @@ from actors.events import ha as events
 from actors.ha.autoswitch.messages import AlterSyncStateSet, SetAdopted, SetRefused
 from actors.ha.autoswitch.set_keeper import ALTER_TIMEOUT_S, SetKeeper
 from actors.ha.core.extent import LogExtent
-from actors.ha.core.sync_state_set import TICK_S
+from actors.ha.core.sync_state_set import TICK_S, SyncStateSet
 from actors.ha.core.transfer_wait import TransferWait
 from actors.ha.role_messages import HIGH_WATER_S, HighWater
 from actors.ha.role_status import RoleStatus
@@ -171,6 +171,7 @@ class GroupTransfer(Actor[_Inbox]):
         within_s = GROWTH_WITHIN_S if self._wait.copies > 1 else 0.0
         await self._store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=within_s))
         if self._set is not None:
+            self._emit_set(self._set.members)
             self.ctx.timers.start("set", TICK_S, _SetTick())
 
     def _joined(self, message: SlaveJoined, now_s: float) -> None:
@@ -252,10 +253,12 @@ class GroupTransfer(Actor[_Inbox]):
                 self.ctx.timers.start("set", TICK_S, _SetTick())
             case _:
                 assert_never(message)
-        members, set_epoch = keeper.members.members, keeper.members.set_epoch
-        if set_epoch != before:
-            in_sync = tuple(sorted(members))
-            self.ctx.emit(events.SyncStateSetTaken(in_sync=in_sync, set_epoch=set_epoch))
+        if keeper.members.set_epoch != before:
+            self._emit_set(keeper.members)
+
+    def _emit_set(self, members: SyncStateSet) -> None:
+        in_sync = tuple(sorted(members.members))
+        self.ctx.emit(events.SyncStateSetTaken(in_sync=in_sync, set_epoch=members.set_epoch))
 
     def _alter_set(self) -> None:
         """Have the controllers take another set, if one is due."""

@@ -9,14 +9,20 @@ import attrs
 import trio
 
 from actors.api.failures import RequestRefused
+from actors.broker.core.replica import DRIFT
 from actors.broker.replicas_manager import ReplicaView
+from actors.config import AutoSwitchGroup
 from actors.group_status import GroupStatus
+from actors.ha.autoswitch.epochs_view import EpochsView
+from actors.ha.autoswitch.messages import LookNow
 from actors.ha.autoswitch.role_owner import OwnedRole
 from actors.ha.core.role_effects import RoleState, RoleView
 from actors.log_types import GoodRange
 from actors.node.classic_repair import ClassicRepair, log_range
 from actors.node.commit_log_part import CommitLogPart
+from actors.node.part import STATE_LOOK_S
 from actors.node.status import commit_log_status
+from actors.runtime import ActorRef
 from actors.storage.commitlog.pull_service import Pulled
 from wire.api import frames
 
@@ -27,11 +33,16 @@ class AutoSwitchPart(CommitLogPart):
 
     Attributes:
         owned: the role that its controllers gave it.
+        epochs: its log's history.
         replica: what its manager publishes.
+        manager: speaks with the controllers.
     """
 
+    file_group: AutoSwitchGroup
     owned: OwnedRole
+    epochs: EpochsView
     replica: ReplicaView
+    manager: ActorRef[LookNow]
 
     how_it_is_led: ClassVar[str] = "its controllers elect its master"
 
@@ -41,21 +52,34 @@ class AutoSwitchPart(CommitLogPart):
         return trio.current_time() < self.replica.lease_until_s
 
     async def _read_fresh(self, start: int, max_bytes: int) -> Pulled:
-        """Implements `CommitLogPart`: only a master with a lease knows what was acknowledged."""
+        """Implements `CommitLogPart`: only the master knows what was acknowledged.
+
+        It has a controller confirm that it is still master, by an answer to a question that was
+        asked after this read came: a lease is not enough, as controllers that see a master's
+        connection end elect another one at once. All that it had when it became master may have
+        been acknowledged, so a read shows no less.
+        """
+        asked_s = trio.current_time()
         with trio.move_on_after(self.file_group.append_timeout_s):
-            while not (self.is_open and self.has_lease):
-                if not self.is_master:
-                    break
-                await self.role_status.wait_changed(self.role_status.view)
+            while self.is_master and not self._is_confirmed(asked_s):
+                self.manager.offer(LookNow())
+                await trio.sleep(STATE_LOOK_S)
+            if self.is_master:
+                await self.wait_acknowledged(self.epochs.opened_bytes - 1)
+                pulled = await self._read(start, max_bytes)
+                if self._is_confirmed(asked_s):
+                    return pulled
         if not self.is_master:
             where = f"ask its master, {self.master}" if self.master else "it has no master"
             text = f"{self.node} does not know what is fresh in {self.name}: {where}"
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
-        pulled = await self._read(start, max_bytes)
-        if not (self.is_open and self.has_lease):
-            text = f"{self.node}: no controller of {self.name} says that it is still its master"
-            raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
-        return pulled
+        text = f"{self.node}: no controller of {self.name} has said that it is still its master"
+        raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
+
+    def _is_confirmed(self, asked_s: float) -> bool:
+        """Whether a controller has answered a question that was asked after this time."""
+        lease_s = self.file_group.controller_heart_beat_timeout_s * (1 - DRIFT)
+        return self.is_open and self.replica.lease_until_s >= asked_s + lease_s
 
     # ---- looking ----
 

@@ -74,6 +74,8 @@ class AutoSwitchGroups:
             scrubber=registry.ref(paths.scrubber),
             dispatcher=registry.ref(paths.dispatcher),
             owned=replica.owned,
+            epochs=replica.epochs,
+            manager=registry.ref(paths.replicas_manager),
             replica=replica.view,
         )
 

@@ -21,7 +21,7 @@ from actors.config import ClassicGroup, ClusterConfig, Group, SlaveNode
 from actors.env.protocols import Env
 from actors.errors import Closed, NodeStopped, UnknownName
 from actors.events import dledger as ledgers
-from actors.events import roles, store
+from actors.events import ha, roles, store
 from actors.log import AppendOutcome, Log
 from actors.log_types import Chain, Found, NewRecord, Offsets, Receipt
 from actors.node.node import Node
@@ -151,6 +151,10 @@ class SimCluster(SimMachines[Node]):
             case roles.GroupOpened(number=number):
                 group = seen.path.rpartition("/")[2]
                 # else an old one that has not learned of the newest promotion
+                if number >= self._numbers[group]:
+                    self._masters[group], self._numbers[group] = seen.node, number
+            case ha.EpochBegun(epoch=number):
+                group = seen.path.split("/")[2]
                 if number >= self._numbers[group]:
                     self._masters[group], self._numbers[group] = seen.node, number
             case ledgers.RoleChanged(role="LEADER"):

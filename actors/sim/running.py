@@ -12,6 +12,7 @@ from typing import Any, Final
 import trio
 
 from actors.sim.actions.runner import Runner
+from actors.sim.autoswitch.plan import AutoSwitchPlan
 from actors.sim.classic.plan import ClassicPlan
 from actors.sim.dledger.plan import LedgerPlan
 from actors.sim.history import History, Observation
@@ -94,7 +95,9 @@ async def simulate(plan: Plan, observe: Callable[[Observation], None] | None = N
             return outcome_of(plan, world, history, faults, machines, counts)
 
 
-PLANS: Final[dict[str, type[Plan]]] = {each.mode: each for each in (ClassicPlan, LedgerPlan)}
+PLANS: Final[dict[str, type[Plan]]] = {
+    each.mode: each for each in (ClassicPlan, LedgerPlan, AutoSwitchPlan)
+}
 """The plans by mode; see `actors.config.kinds`."""
 
 

@@ -246,13 +246,17 @@ class Workload:
         if batch.next > positions[-1]:
             positions.append(batch.next)
 
+    @property
+    def _members(self) -> tuple[str, ...]:
+        return self.cluster.config.groups[self.group].members
+
     async def _read_deposed(self, until_s: float) -> None:
         """While several nodes believe that they are master, make a fresh read from each: a client
         may not have learned of the newest master.
         """
         while trio.current_time() < until_s:
             await trio.sleep(DEPOSED_LOOK_S)
-            nodes = {name: self.cluster.running(name) for name in self.cluster.names}
+            nodes = {name: self.cluster.running(name) for name in self._members}
             masters = [name for name, node in nodes.items() if node and node.is_open(self.group)]
             for name in masters if len(masters) > 1 else ():
                 with trio.move_on_after(READ_TIMEOUT_S), suppress(TriologError):

@@ -87,6 +87,7 @@ class EpochKeeper(Actor[Message]):
         self._min_bytes = held.min_bytes
         problem = "" if self.begins is None else self._begin(self.begins, held.written_bytes)
         self.view.store, self.view.end_bytes = self._epochs, held.written_bytes
+        self.view.opened_bytes = held.written_bytes
         self.view.mark.raise_to(held.confirmed_bytes)
         await self.store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=GROWTH_WITHIN_S))
         await self.owner.tell(EpochsOpened(build=self.build, problem=problem))

@@ -20,11 +20,13 @@ class EpochsView:
     Attributes:
         store: the history's store; None before the first tree has opened it.
         end_bytes: the end of the log, at most a second late.
+        opened_bytes: where the log ended as the tree started: all below may have been acknowledged.
         mark: up to where readers see the log.
     """
 
     store: EpochStore | None = None
     end_bytes: int = 0
+    opened_bytes: int = 0
     mark: AcknowledgedMark = attrs.field(factory=AcknowledgedMark)
 
     @property

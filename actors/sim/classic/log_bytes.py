@@ -8,7 +8,7 @@ from typing import Protocol
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.sim.cluster import SimCluster
 from actors.sim.disk.pages import Inode
 from actors.storage.log.commit_log import segment_bases, segment_path
@@ -86,7 +86,7 @@ class DiskLogBytes:
     """
 
     cluster: SimCluster
-    group: ClassicGroup
+    group: CommitLogGroup
 
     @property
     def master(self) -> str:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.events import store
 from actors.sim.disk import SimDisk
 from actors.sim.history import FaultInjected, Observation, is_of
@@ -36,7 +36,7 @@ DERIVED_DAMAGED: Final = "derived damaged"
 """The kind of a `FaultInjected` whose `where` is "NODE PATH: WHERE"."""
 
 
-def underived(group: ClassicGroup, observations: Iterable[Observation]) -> dict[str, int]:
+def underived(group: CommitLogGroup, observations: Iterable[Observation]) -> dict[str, int]:
     """Return, by member, the log offset below which it may lack units and entries.
 
     Its log began there, or the derived files were built anew from there, or a full disk deleted
@@ -82,7 +82,7 @@ class Damaged:
     index: bool = False
 
 
-def damaged(group: ClassicGroup, observations: Iterable[Observation]) -> dict[str, Damaged]:
+def damaged(group: CommitLogGroup, observations: Iterable[Observation]) -> dict[str, Damaged]:
     """Return the damage by member."""
     found = {name: Damaged() for name in group.members}
     for seen in observations:

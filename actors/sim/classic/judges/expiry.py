@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.events import runtime, store
 from actors.group_status import STANDS_STILL
 from actors.sim.classic.log_bytes import DiskLogBytes
@@ -31,7 +31,7 @@ class OnlyOldExpires:
     on the disk completely.
     """
 
-    group: ClassicGroup
+    group: CommitLogGroup
     cluster: SimCluster
 
     def see(self, seen: Observation) -> Iterator[str]:
@@ -83,7 +83,7 @@ class RetentionGoesOn:
     or reports that it does not. It does not end because of it.
     """
 
-    group: ClassicGroup
+    group: CommitLogGroup
     cluster: SimCluster
     _due: dict[str, _Due] = attrs.field(factory=dict, init=False)
     _unreadable: str = attrs.field(default="", init=False)

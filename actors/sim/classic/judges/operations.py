@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.events import store
 from actors.sim.history import (
     AppendAnswered,
@@ -33,7 +33,7 @@ from actors.sim.world import SimEvent
 
 
 def client_operations(
-    group: ClassicGroup, observations: Sequence[Observation]
+    group: CommitLogGroup, observations: Sequence[Observation]
 ) -> Iterator[Operation]:
     """Return the history for the judge: all appends that may have been stored, and all reads."""
     cuts = [
@@ -142,7 +142,7 @@ class _Incarnations:
         begin: the highest offset at which a log has begun, because older files have expired.
     """
 
-    group: ClassicGroup
+    group: CommitLogGroup
     begin: int = 0
     _numbers: dict[str, int] = attrs.field(factory=dict)
     _since: dict[str, int] = attrs.field(factory=dict)

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.sim.classic.judges.derived import (
     NO_ENTRY,
     IndexFileContent,
@@ -64,7 +64,7 @@ class StoredLog:
     problem: str = ""
 
 
-def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: LogBytes) -> None:
+def validate(cluster: SimCluster, group: CommitLogGroup, history: History, logs: LogBytes) -> None:
     """Judge the disks of all members; violations are added to the history.
 
     All members have to hold the same range, and every node has to be stopped in order.
@@ -124,7 +124,7 @@ def without_given_up(
     return [each for each in done if not is_given_up(each)]
 
 
-def decode_log(group: ClassicGroup, logs: LogBytes, node: str) -> StoredLog:
+def decode_log(group: CommitLogGroup, logs: LogBytes, node: str) -> StoredLog:
     """Decode a node's log as far as it holds records, file by file."""
     heads: list[RecordHead] = []
     records: list[Record] = []

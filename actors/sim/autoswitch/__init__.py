@@ -1,0 +1,1 @@
+"""Simulated runs of auto-switch groups with their controllers; `plan` draws one."""

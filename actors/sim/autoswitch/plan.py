@@ -1,0 +1,243 @@
+"""A run of one auto-switch group with its controllers, and its stage.
+
+Disks do not fail in it yet, but for power losses and slow syncs.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, ClassVar, Final
+
+import attrs
+import trio
+
+from actors.config import AutoSwitchGroup, ClusterConfig, DLedgerGroup
+from actors.config.controllers import DEFAULTS
+from actors.config.dledger import CONTROLLERS, ControllerSettings
+from actors.events import broker, controller, ha, store
+from actors.sim import workload
+from actors.sim.actions import disk, process
+from actors.sim.actions.action import Ground, draw_script, table
+from actors.sim.actions.network import Clog, Cut, CutOneWay, Isolate, Reset
+from actors.sim.actions.runner import LOOK_S, Runner
+from actors.sim.autoswitch.judges import (
+    AcknowledgedIsInEpochs,
+    AcknowledgedIsOnTheSet,
+    OneMasterPerEpoch,
+)
+from actors.sim.classic.judges.operations import client_operations
+from actors.sim.classic.judges.validations import validate
+from actors.sim.classic.log_bytes import DiskLogBytes
+from actors.sim.cluster import API_PORT, SMALL, SimCluster
+from actors.sim.history import History
+from actors.sim.judges.linear.judge import judge_log
+from actors.sim.judges.liveness import of_any_node
+from actors.sim.machines import NotConverged, sim_config
+from actors.sim.marks import Tally
+from actors.sim.plan import FAULTS_S, Expected, Observe, Plan, Stage, draw_disk, draw_network
+from actors.sim.workload import Workload
+from actors.sim.world import SimEvent, World
+
+GROUP: Final = "orders"
+CONTROLLER_PORT: Final = 9878
+SMALL_LEDGER: Final = {"data_file_bytes": 1 << 20, "index_file_bytes": 128 << 10}
+CONVERGE_S: Final = 120.0
+"""The virtual time after which a healed cluster holds and shows the same everywhere: controllers
+elect after a silence of the announced time, and a connection that died silently is given up after
+20 s."""
+ACTIONS: Final = table(
+    *(Cut(), CutOneWay(), Isolate(), Reset(), Clog()),
+    *(process.Kill(), process.KillStarting(), process.Stop(), process.PowerLoss()),
+    *(process.PowerLossAll(), process.PowerLossInSync(), process.Pause(), process.ClockJump()),
+    disk.SlowSync(),
+    process.CrashActor(
+        *("pull_service", "group_transfer", "connection_state", "scrubber", "derived_scrubber"),
+        *("accept_socket", "read_socket", "write_socket", "ha_client"),
+    ),
+)
+RARE: Final = ("power_loss_all", "power_loss_in_sync", "kill_starting")
+EXPECTED: Final = Expected(
+    always=(
+        *(f"fault {name}" for name in ACTIONS if name not in RARE),
+        *("restarts", "recoveries after a crash", "connections lost", "acknowledged records"),
+        *("unknown records", "refused records", "read records"),
+        *("elections", "epochs", "sets changed"),
+    ),
+    thorough=(
+        *(f"fault {name}" for name in RARE),
+        *("logs cut", "nobody to elect"),
+        *(
+            f"mark append unknown: {name}"
+            for name in ("ReplicationTimeout", "LeadershipLost", "NodeStopped", "given up")
+        ),
+        *(f"mark append refused: {name}" for name in ("NotMaster", "NotEnoughReplicas", "Closed")),
+    ),
+)
+"""What a sweep has to have seen."""
+
+
+@attrs.define(kw_only=True)
+class AutoSwitchTally(Tally):
+    """Counts what happened to an auto-switch group; see `Tally`."""
+
+    named: ClassVar = {
+        controller.MasterElected: "elections",
+        controller.NoMaster: "nobody to elect",
+        controller.SyncStateSetChanged: "sets changed",
+        ha.EpochBegun: "epochs",
+        ha.LogCutAsked: "logs cut",
+        ha.MasterLost: "connections lost",
+        broker.RoleNotTaken: "mark role not taken",
+    }
+
+    def event(self, seen: SimEvent) -> Any:
+        match seen.event:
+            case store.RecoveryFinished(was_clean=was_clean):
+                yield "recoveries after a crash", not was_clean
+
+
+class NoDamage:
+    """The atlas of a world in which no byte is changed."""
+
+    def repair(self, node: str) -> list[str]:
+        """Return what was repaired: nothing."""
+        return []
+
+
+@attrs.define(eq=False, kw_only=True)
+class AutoSwitchRunner(Runner):
+    """The runner of an auto-switch cluster; see `Runner`."""
+
+    atlas: Any = attrs.field(factory=NoDamage, init=False)
+    log_part: str = attrs.field(default="commitlog", init=False)
+
+
+class AutoSwitchStage(Stage):
+    """The stage of an auto-switch group and its controllers; implements `Stage`."""
+
+    machines: SimCluster
+
+    def __init__(self, plan: AutoSwitchPlan, world: World, observe: Observe) -> None:
+        config = plan.config
+        group = config.groups[GROUP]
+        assert isinstance(group, AutoSwitchGroup)
+        self._group = group
+        self.machines = cluster = SimCluster(world, config, skews_ms=plan.skews_ms)
+        self.tally = AutoSwitchTally()
+        self._logs = DiskLogBytes(cluster, group)
+        judges = (
+            *of_any_node(),
+            OneMasterPerEpoch(group=group),
+            AcknowledgedIsInEpochs(group=group),
+            AcknowledgedIsOnTheSet(group=group, logs=self._logs),
+        )
+        self.history = History(judges, observe)
+        world.on_event.append(self.history.add)
+        self.loads = (Workload(cluster, GROUP, self.history, plan.load, world.rng("load")),)
+        self.faults = AutoSwitchRunner(cluster=cluster, history=self.history, actions=ACTIONS)
+
+    async def converge(self, nursery: trio.Nursery) -> None:
+        """Implements `Stage`: a master is open, and all replicas hold and show what it has."""
+        cluster = self.machines
+        with trio.move_on_after(CONVERGE_S):
+            while not all(map(cluster.runs, cluster.names)):  # noqa: ASYNC110 - virtual time
+                await trio.sleep(LOOK_S)
+            while not any(node.is_open(GROUP) for node in self._nodes()):  # noqa: ASYNC110
+                await trio.sleep(LOOK_S)
+            with trio.fail_after(CONVERGE_S):
+                end = await cluster.converged(GROUP, within_s=CONVERGE_S)
+            cluster.world.fingerprint.note(repr(end))
+            return
+        raise NotConverged(GROUP, CONVERGE_S, {}, "no master is open")
+
+    def _nodes(self) -> list[Any]:
+        found = (self.machines.running(name) for name in self._group.members)
+        return [node for node in found if node is not None]
+
+    def judge(self) -> None:
+        """Implements `Stage`."""
+        cluster, history = self.machines, self.history
+        found = judge_log(list(client_operations(self._group, history.observations)))
+        history.judged("Linearizable", map(str, found))
+        if not any(cluster.runs(name) for name in cluster.names):
+            validate(cluster, self._group, history, self._logs)
+
+
+@attrs.frozen(kw_only=True)
+class AutoSwitchPlan(Plan):
+    """A plan for replicas and the controllers that elect their master.
+
+    Attributes:
+        replicas: how many replicas there are: the first nodes.
+        controllers: how many controllers: the last nodes, 1 or 3.
+    """
+
+    mode: ClassVar[str] = "autoswitch"
+    expected: ClassVar[Expected] = EXPECTED
+    stage_class: ClassVar = AutoSwitchStage
+    replicas: int
+    controllers: int
+
+    @property
+    def config(self) -> ClusterConfig:
+        names = tuple(f"n{number}" for number in range(self.nodes))
+        group = AutoSwitchGroup(
+            name=GROUP,
+            members=names[: self.replicas],
+            **{**SMALL, **self.settings},
+        )
+        small: dict[str, Any] = {
+            **DEFAULTS,
+            "data_file_bytes": 1 << 20,
+            "index_file_bytes": 131_072,
+        }
+        deciding = DLedgerGroup(
+            name=CONTROLLERS,
+            members=names[-self.controllers :],
+            port=CONTROLLER_PORT,
+            controller=ControllerSettings(),
+            **small,
+        )
+        return sim_config(self.nodes, [group, deciding], API_PORT)
+
+    def kind(self) -> str:
+        group = self.config.groups[GROUP]
+        return (
+            f"{self.replicas} replicas, {self.controllers} controllers, at least"
+            f" {group.sure_copies} in sync, {group.durability}"
+        )
+
+    def can_shrink_to(self, nodes: int) -> bool:
+        return nodes == self.nodes
+
+    @classmethod
+    def draw(cls, seed: str) -> AutoSwitchPlan:
+        """See `Plan`."""
+        rng = random.Random(f"{seed}:autoswitch")
+        replicas = rng.randint(2, 4)
+        controllers = rng.choice([1, 3])
+        nodes = max(replicas, controllers) + rng.choice([0, 1])
+        names = tuple(f"n{number}" for number in range(nodes))
+        settings: dict[str, Any] = {
+            "min_in_sync_replicas": rng.choice([1, 1, 2]),
+            "segment_bytes": rng.choice([16, 32, 64]) << 10,
+            "frame_bytes": rng.choice([1024, 8192, 256 << 10]),
+            "ha_send_heartbeat_interval_s": rng.choice([1.0, 5.0]),
+            "reconnect_interval_s": rng.choice([0.5, 1.0, 5.0]),
+            "ha_max_time_slave_not_catchup_s": rng.choice([3.0, 15.0]),
+            "controller_heart_beat_timeout_s": rng.choice([3.0, 10.0]),
+        }
+        return cls(
+            seed=seed,
+            nodes=nodes,
+            replicas=replicas,
+            controllers=controllers,
+            settings=settings,
+            skews_ms={name: rng.choice([0, 0, rng.randint(-60_000, 60_000)]) for name in names},
+            network=draw_network(random.Random(f"{seed}:autoswitch:network")),
+            disk=draw_disk(random.Random(f"{seed}:autoswitch:disk")),
+            policy=rng.choice(["random", "random", "priorities", "starve group_transfer"]),
+            tell_yields=rng.choice([0.0, 0.05, 0.3]),
+            load=workload.draw_options(random.Random(f"{seed}:autoswitch:load")),
+            script=draw_script(seed, Ground(names=names, duration_s=FAULTS_S), ACTIONS),
+        )
