@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 
 from actors.config import bounds
-from actors.config.commit_log_group import MIB, CommitLogGroup
+from actors.config.commit_log_group import MIB, CommitLogGroup, in_order
 from actors.config.group import ConfiguredRole
 from actors.config.members import MasterNode, SlaveNode, master_node, slave_nodes
 
@@ -26,7 +26,13 @@ def _default_copies(group: Any) -> int:
     return 2 if group.slaves else 1
 
 
-@attrs.frozen(kw_only=True)
+_FIRST: Final = (
+    *("name", "mode", "master_node", "slaves", "copies", "durability", "port", "broker_port"),
+    *("master_broker_port", "broker_peers", "compat"),
+)
+
+
+@attrs.frozen(kw_only=True, field_transformer=in_order(*_FIRST))
 class ClassicGroup(CommitLogGroup):
     """`[groups.NAME]` with `mode = "classic"`: one master, any number of slaves, one commit log.
 
@@ -87,10 +93,10 @@ class ClassicGroup(CommitLogGroup):
     ack_policy: AckPolicyName = "copies"
     ha_slave_fallbehind_max_bytes: int = attrs.field(default=256 * MIB, validator=bounds.GAP)
     in_sync_replicas: int = attrs.field(default=1, validator=bounds.NODES)
+    min_in_sync_replicas: int = attrs.field(default=1, validator=bounds.NODES)
     enable_slave_acting_master: bool = False
     enable_auto_in_sync_replicas: bool = False
     all_ack_in_sync_state_set: bool = False
-    min_in_sync_replicas: int = attrs.field(default=1, validator=bounds.NODES)
 
     @property
     def master(self) -> str:

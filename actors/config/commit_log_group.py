@@ -6,6 +6,7 @@ Differs: units stand in the names; every value is checked.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import attrs
@@ -25,6 +26,18 @@ PAGE_BYTES = 4096
 def _default_message_bytes(group: Any) -> int:
     half: int = group.segment_bytes // 2
     return min(MESSAGE_BYTES_DEFAULT, half)
+
+
+def in_order(*first: str) -> Callable[[type, list[Any]], list[Any]]:
+    """Return attrs' transformer that puts these fields first, then the class's own, then its
+    base's. Problems and settings are listed in the order of the fields.
+    """
+    places = {name: place for place, name in enumerate(first)}
+
+    def sort(_: type, fields: list[Any]) -> list[Any]:
+        return sorted(fields, key=lambda one: (places.get(one.name, len(first)), one.inherited))
+
+    return sort
 
 
 @attrs.frozen(kw_only=True)

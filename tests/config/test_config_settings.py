@@ -74,3 +74,10 @@ def test_other_settings_may_grow() -> None:
     assert changes({}, {"groups.orders.copies": "2"}) == (
         "groups.orders.copies: nothing becomes 2",
     )
+
+
+def test_settings_are_in_the_order_of_the_documentation() -> None:
+    found = [key.rpartition(".")[2] for key in settings(load(EXAMPLE)) if ".orders." in key]
+    first = ["mode", "master", "slaves", "copies", "durability", "port", "broker_peers"]
+    assert found[:8] == [*first, "ack_policy"]
+    assert found[-1] == "receive_pending_bytes"
