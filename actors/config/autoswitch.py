@@ -8,13 +8,15 @@ defaults answer once the master alone has it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import attrs
 
 from actors.config import bounds
 from actors.config.bounds import INTERVAL
-from actors.config.commit_log_group import CommitLogGroup
+from actors.config.commit_log_group import CommitLogGroup, in_order
 from actors.config.group import ConfiguredRole, ElectionTimes
 
 _REPLICA: Final = ConfiguredRole(name="replica", listens=True, appends=True, receives=True)
@@ -27,7 +29,11 @@ def _default_least(group: Any) -> int | None:
     return {1: 1, 2: None}.get(count, 2)
 
 
-@attrs.frozen(kw_only=True)
+def _mapping(values: Mapping[str, int]) -> Mapping[str, int]:
+    return MappingProxyType(dict(values))
+
+
+@attrs.frozen(kw_only=True, field_transformer=in_order("name"))
 class AutoSwitchGroup(CommitLogGroup):
     """`[groups.NAME]` with `mode = "autoswitch"`: a broker set whose controllers elect its master.
 
@@ -56,6 +62,8 @@ class AutoSwitchGroup(CommitLogGroup):
             controllerHeartBeatTimeoutMills, 10 s.
         sync_from_last_file: whether an empty replica begins with the master's last file. Upstream:
             syncFromLastFile.
+        election_priority: node -> number. Of replicas of the set with equally long logs the lowest
+            is elected; a replica without a number comes last. Upstream: brokerElectionPriority.
         present_master: the member that is master now; no key of the file. "": none of them is.
     """
 
@@ -76,6 +84,9 @@ class AutoSwitchGroup(CommitLogGroup):
         default=HEARTBEAT_TIMEOUT_S, validator=INTERVAL
     )
     sync_from_last_file: bool = False
+    election_priority: Mapping[str, int] = attrs.field(
+        factory=dict, converter=_mapping, hash=False, validator=bounds.EACH_PRIORITY
+    )
     present_master: str = attrs.field(default="", metadata=bounds.NO_KEY)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from actors.config.autoswitch import AutoSwitchGroup
 from actors.config.group import Durability
 from actors.config.kind import Guarantee
+from actors.readable import counted
 
 _WRITTEN = "not power loss of all of them"
 _SYNCED = "power loss of all of them"
@@ -16,11 +17,14 @@ def autoswitch_guarantee(group: AutoSwitchGroup) -> Guarantee:
     if group.all_ack_in_sync_state_set:
         mode = f"min_in_sync_replicas = {least}"
         returns_when = _all_ack(least, group.durability)
-        holds_after = _all_hold(group.least_in_sync, group.durability)
+        lost = counted(group.least_in_sync - 1, "replica") if group.least_in_sync > 1 else ""
+        holds_after = _all_hold(lost, group.durability)
     else:
         mode = f"in_sync_replicas = {group.in_sync_replicas}"
-        returns_when = _fixed(str(group.in_sync_replicas), group.durability)
-        holds_after = _fixed_holds(group.durability)
+        returns_when = _fixed(str(group.in_sync_replicas), _where(group.durability))
+        holds_after = _fixed_holds(
+            "power loss" if group.durability == "synced" else "not power loss"
+        )
     return Guarantee(
         mode=f'autoswitch, {mode}, durability = "{group.durability}"',
         returns_when=returns_when,
@@ -41,21 +45,22 @@ def autoswitch_rows() -> tuple[Guarantee, ...]:
                     mode=f"autoswitch, `min_in_sync_replicas = {shown}`,"
                     f' `durability = "{durability}"`',
                     returns_when=_all_ack(shown, durability),
-                    holds_after=_all_hold(least, durability),
+                    holds_after=_all_hold("n - 1" if least > 1 else "", durability),
                     judges=_JUDGES,
                 )
             )
     rows.append(
         Guarantee(
             mode="autoswitch, `all_ack_in_sync_state_set = false`, `in_sync_replicas = n`",
-            returns_when=_fixed("n", "synced") + ' (`"written"`: in its page cache)',
-            holds_after=_fixed_holds("synced") + ' (`"written"`: not power loss)',
-            judges=_JUDGES[:1],
+            returns_when=_fixed("n", "on its disk " + _OR_WRITTEN.format("in its page cache")),
+            holds_after=_fixed_holds("power loss " + _OR_WRITTEN.format("not power loss")),
+            judges=("AcknowledgedIsOnDisks",),
         )
     )
     return tuple(rows)
 
 
+_OR_WRITTEN = '(`"written"`: {})'
 _JUDGES = ("AcknowledgedIsOnTheSet", "AcknowledgedSurvives")
 
 
@@ -66,28 +71,30 @@ def _all_ack(least: str, durability: Durability) -> str:
     )
 
 
-def _all_hold(least: int, durability: Durability) -> str:
+def _all_hold(lost: str, durability: Durability) -> str:
+    """Args: lost: how many may be lost whatever the set is; "": none may."""
     power = _SYNCED if durability == "synced" else _WRITTEN
-    if least == 1:
+    if not lost:
         return (
-            "loss of any replica, if another one was in the set: only one of the set is elected;"
+            "loss of all replicas of the set but one, which the controllers then elect;"
             f" what a master answered alone is lost with its disk; {power}"
         )
     return (
-        "loss of all replicas of the set but one, whose election the controllers hold;"
-        f" at least one may always be lost; {power}"
+        "loss of all replicas of the set but one, which the controllers then elect, so of any"
+        f" {lost}; {power}"
     )
 
 
-def _fixed(copies: str, durability: Durability) -> str:
-    return f"{copies} replicas have it, the master among them, each {_where(durability)}"
+def _fixed(copies: str, where: str) -> str:
+    if copies == "1":
+        return f"the master has it {where}"
+    return f"{copies} replicas have it, the master among them, each {where}"
 
 
-def _fixed_holds(durability: Durability) -> str:
-    power = "; power loss" if durability == "synced" else "; not power loss"
+def _fixed_holds(power: str) -> str:
     return (
-        f"a crash and restart of the master's process{power}; an election may take it back, as one"
-        " of the set may be elected that does not have it"
+        f"a crash and restart of the master's process; {power}; an election may take it back, as"
+        " one of the set may be elected that does not have it"
     )
 
 

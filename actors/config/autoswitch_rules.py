@@ -9,7 +9,7 @@ from itertools import combinations
 from actors.config.autoswitch import AutoSwitchGroup
 from actors.config.bounds import endpoint_of, is_loopback
 from actors.config.commit_log_rules import commit_log_problems
-from actors.config.problems import Problem, describe, suggestion
+from actors.config.problems import Problem, describe, one_of, suggestion
 
 WITH_TWO = (
     "stated with two replicas: 1 goes on alone and may lose with the master what it answered alone,"
@@ -45,7 +45,14 @@ def _members(group: AutoSwitchGroup, nodes: Mapping[str, str]) -> Iterator[Probl
 def _learners(group: AutoSwitchGroup) -> Iterator[Problem]:
     base = ("groups", group.name, "learners")
     depends = (("groups", group.name, "members"),)
+    for node in group.election_priority:
+        if node not in group.voters:
+            expected = one_of(node, group.voters)
+            key = ("groups", group.name, "election_priority", node)
+            yield Problem(key, expected, describe(node), (*depends, base))
     for i, node in enumerate(group.learners):
+        if node in group.learners[:i]:
+            yield Problem((*base, i), "each learner once", f"{describe(node)} again", (base,))
         if node not in group.members:
             expected = f"one of the members {', '.join(group.members)}"
             hint = suggestion(node, group.members)

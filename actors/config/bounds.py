@@ -282,3 +282,18 @@ class EachEndpoint:
 
 
 EACH_ENDPOINT = EachEndpoint()
+
+
+@attrs.frozen
+class EachNumber:
+    """A table of one number for each node that it names."""
+
+    each: Within
+    expected: str = "a table of a number for each node"
+
+    def __call__(self, instance: Any, attribute: Any, value: Any) -> None:
+        for one in value.values():
+            self.each(instance, attribute, one)
+
+
+EACH_PRIORITY = EachNumber(Within(0, (1 << 31) - 1))

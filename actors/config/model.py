@@ -196,6 +196,8 @@ class ClusterConfig:
         """The id of each member while it is a slave: so it has one, whoever is master. The file's
         master comes after all others.
         """
+        if not group.members:
+            return {}
         first, *others = group.members
         ids = {node: self.broker_ids.get(node, place) for place, node in enumerate(others, 1)}
         return ids | {first: self.broker_ids.get(first, max(ids.values(), default=0) + 1)}

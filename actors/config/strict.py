@@ -23,7 +23,17 @@ from cattrs import (
 )
 from cattrs.gen import make_dict_structure_fn, override
 
-from actors.config.bounds import BROKER_ID, NAME, NO_KEY, PORT, Mismatch, Rule, address_of, host_of
+from actors.config.bounds import (
+    BROKER_ID,
+    NAME,
+    NO_KEY,
+    PORT,
+    EachNumber,
+    Mismatch,
+    Rule,
+    address_of,
+    host_of,
+)
 from actors.config.dledger import ControllerSettings
 from actors.config.group import Group
 from actors.config.kinds import KINDS
@@ -114,6 +124,8 @@ class _Strict:
 
     def _limited(self, field: attrs.Attribute[Any]) -> Callable[[Any, Any], Any]:
         kind, rule = field.type, field.validator
+        if isinstance(rule, EachNumber):
+            return self._numbers(rule.each)
 
         def structure(value: Any, _: Any) -> Any:
             try:

@@ -69,6 +69,7 @@ from actors.trees.classic import CLIENT_BACKOFF
 from actors.trees.commit_log import connection_settings, log_group, record_verifier
 from actors.trees.group_setup import GroupSetup, ReplicaPaths
 from actors.trees.node import STORAGE_SHUTDOWN_S, GroupTrees, group_child
+from wire.broker.controller import LEAST_PRIORITY
 
 Setup: TypeAlias = GroupSetup[AutoSwitchGroup]
 REPLICAS_MAX = 64
@@ -225,6 +226,7 @@ def _replicas_manager(own: ReplicaSetup) -> ReplicasManager:
             address=own.brokers[setup.node],
             controllers=own.controllers,
             timeout_s=group.controller_heart_beat_timeout_s,
+            priority=group.election_priority.get(setup.node, LEAST_PRIORITY),
         ),
         disk=setup.env.disk,
         folder=setup.root,
