@@ -269,6 +269,7 @@ class ClassicPart(ClassicMember):
             scrub=None if ha is None else await self._scrub(),
             said=self.role_status.said(),
             registrations=self.registrations,
+            repairing=self.repairing,
         )
 
     async def _scrub(self) -> Scrub | None:

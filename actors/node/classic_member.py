@@ -36,7 +36,7 @@ from actors.storage.dispatch.derived_scrubber import GetMended
 from actors.storage.dispatch.dispatcher_messages import Rederive
 from actors.storage.files.room import NO_ROOM
 from actors.storage.scrub import mending
-from actors.storage.scrub.scrubber_messages import GetScrubbed
+from actors.storage.scrub.scrubber_messages import GetScrubbed, Look
 from wire.api import frames
 
 R = TypeVar("R")
@@ -54,7 +54,7 @@ class ClassicMember(Part):
         file_group: the group as the cluster file has it.
         role_status: what this node is in the group.
         registrations: the state of its registrations at name servers.
-        repairing: whether a repair of its log is under way.
+        repairing: see `Part`.
     """
 
     config: ClusterConfig
@@ -68,11 +68,11 @@ class ClassicMember(Part):
     pull: ActorRef[pull_service.Message]
     state: ActorRef[connection_state.Message]
     keeper: ActorRef[role_messages.Message]
-    scrubber: ActorRef[mending.Message | GetScrubbed]
+    scrubber: ActorRef[mending.Message | GetScrubbed | Look]
     dispatcher: ActorRef[Rederive]
     derived_scrubber: ActorRef[GetMended]
     counts: GroupCounts = attrs.Factory(GroupCounts)
-    repairing: bool = False
+    repairing: str = ""
 
     how_it_is_led: ClassVar[str] = "`promote` changes its master"
 

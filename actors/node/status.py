@@ -73,6 +73,7 @@ def classic_status(
     scrub: Scrub | None = None,
     said: Mapping[str, GroupState] | None = None,
     registrations: RegistrationView | None = None,
+    repairing: str = "",
 ) -> GroupStatus:
     """Return the status of one classic group on one node.
 
@@ -87,6 +88,7 @@ def classic_status(
             did not answer.
         said: by member, the newest state that it has reported.
         registrations: the state of this node's registrations at name servers.
+        repairing: see `Part`.
     """
     registered, not_registered = (registrations or RegistrationView()).texts()
     client = None if ha is None else ha.client
@@ -103,6 +105,7 @@ def classic_status(
     is_usual = role.state in USUAL and not reason
     damage = f"damaged: {role.damage}" if role.damage not in ("", reason) else ""
     details, slaves = _classic_details(group, ha, role), () if ha is None else ha.slaves
+    details["repair"] = repairing
     return GroupStatus(
         **_said_of(group, offsets, counts),
         role=role.role.value,
@@ -118,7 +121,7 @@ def classic_status(
         scrub=scrub,
         diverged=role.state is RoleState.DIVERGED or (client is not None and client.diverged),
         troubles=tuple(filter(None, ("" if is_usual else f"{role.state.value}: {reason}", damage))),
-        remarks=(*(_classic_remarks(details) if leads else ()), *registered),
+        remarks=(*_classic_remarks(details, leads), *registered),
         others=(
             *_refused_text(details["refused_count"], "" if ha is None else ha.refused_host),
             *not_registered,
@@ -156,12 +159,19 @@ def _classic_details(group: ClassicGroup, ha: HaStatus | None, role: RoleView) -
     }
 
 
-def _classic_remarks(details: Mapping[str, Any]) -> Iterator[str]:
+def _classic_remarks(details: Mapping[str, Any], leads: bool) -> Iterator[str]:
+    yield from _repair_remark(details["repair"])
+    if not leads:
+        return
     if details["ack_policy"] != "copies":
         yield f"acknowledged by the policy of {details['ack_policy']}"
     if details["fresh_others"]:
         of = f"{details['fresh_needed']} of {counted(details['fresh_others'], 'other')}"
         yield f"fresh reads need {of}"
+
+
+def _repair_remark(repairing: str) -> tuple[str, ...]:
+    return (f"repair: {repairing}",) if repairing else ()
 
 
 def _refused_text(count: int, host: str) -> tuple[str, ...]:
@@ -244,6 +254,7 @@ def ledger_status(
     known: Known,
     counts: Mapping[str, int],
     non_members: Iterable[str],
+    repairing: str = "",
 ) -> GroupStatus:
     """Return the status of one DLedger group on one node.
 
@@ -253,6 +264,7 @@ def ledger_status(
         counts: the outcomes of the records that were appended here since the node's start.
         non_members: addresses of no member from which connections came lately and were turned
             away.
+        repairing: see `Part`.
     """
     role: RoleChanged | None = role_status.role
     leads = role is not None and role.role is LedgerRole.LEADER
@@ -286,7 +298,9 @@ def ledger_status(
                 for address in non_members
             ),
         ),
+        remarks=_repair_remark(repairing),
         details={
+            "repair": repairing,
             "members": list(group.members),
             "refusal": known.refusal,
             "unsaved_vote": known.unsaved_vote,
