@@ -131,7 +131,10 @@ def open_store(
     judged = yield from _judge(disk, layout, group, is_master)
     disk.mkdir(layout.root)
     truncation.finish_interrupted(disk, layout)
-    log = CommitLog.load(disk, layout.commit_log, group.segment_bytes)
+    try:
+        log = CommitLog.load(disk, layout.commit_log, group.segment_bytes)
+    except CorruptLog as error:
+        raise CorruptLog(f"{error}. {recovery.CURE}") from None  # chaining would report it twice
     with ExitStack() as files:
         files.callback(log.close, remove_spare=False)
         mark, _ = SideFile.open(disk, layout.synced, 1)
@@ -304,7 +307,8 @@ def _find_end(
     if not log.bases():
         if mark_bytes and not compat:
             raise CorruptLog(
-                f"{layout.commit_log}: no files, but all below {mark_bytes} was synced once"
+                f"{layout.commit_log}: no files, but all below {mark_bytes} was synced once."
+                f" {recovery.CURE}"
             )
         return recovery.ScanResult()
     dispatched = state.dispatched_bytes if state is not None else NEVER
