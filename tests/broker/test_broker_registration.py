@@ -103,6 +103,9 @@ class Told:
     def perm(self, topic: str) -> int:
         return self.server.tables.topics[topic]["b"].perm
 
+    def version(self) -> DataVersion:
+        return self.server.tables.live["C", FIELDS["brokerAddr"]].version
+
     def restart_server(self) -> None:
         self.server = NameServer(Place(host="127.0.0.1", port=9876, folder="/data"))
 
@@ -300,6 +303,25 @@ def test_a_deletion_gives_back_what_was_wiped_with_the_next_table() -> None:
     told.now_s += PERIOD_S
     told.send_all(table("a", "b", counter=2))
     assert [told.perm(name) for name in "ab"] == [6, 6]
+
+
+@pytest.mark.parametrize("count", [3, PART_TOPICS + 2])
+def test_a_deletion_is_told_with_the_next_table_although_a_topic_changed_with_it(
+    count: int,
+) -> None:
+    """Under a version that a name server has, it takes no table, and never hears what is gone."""
+    told, (*left, _gone) = Told(), [f"t{number}" for number in range(count)]
+    told.send_all(table(*left, "gone"))
+    for counter, names in enumerate(([*left, "a", "b"], [*left, "b"]), 2):
+        have = table(*names, counter=counter)
+        told.send_all(have)
+        assert told.queues("b") == 4, "a new topic does not wait for that"
+        assert told.version() != have.data_version, "the next table is new to it"
+        del told.sent[:]
+        told.now_s += PERIOD_S
+        told.send_all(have)
+        assert {name for part in told.sent for name in part} == set(names)
+        assert told.version() == have.data_version
 
 
 @pytest.mark.parametrize("count", [1, 2, PART_TOPICS + 1])
