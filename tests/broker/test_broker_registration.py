@@ -394,3 +394,16 @@ def test_a_name_server_that_compares_nothing_is_told_all() -> None:
     assert not sent.compares
     told.registration.failed("no", now_s)
     assert not told.registration.is_registered
+
+
+@pytest.mark.parametrize("timestamp", [-(1 << 63), (1 << 63) - 1])
+def test_a_table_is_told_whatever_the_time_of_its_version_is(timestamp: int) -> None:
+    """It can be any number that a file can have."""
+    told = Told()
+    for counter, names in enumerate((["a"], ["b"], ["b", "c", "d"]), 1):
+        version = DataVersion(counter=counter, state_version=0, timestamp=timestamp)
+        told.send_all(msgspec.structs.replace(table(*names), data_version=version))
+        told.now_s += PERIOD_S
+        told.send_all(msgspec.structs.replace(table(*names), data_version=version))
+        assert all(told.queues(name) for name in names)
+        assert told.version() == version

@@ -43,7 +43,7 @@ from typing import Final
 import attrs
 import msgspec
 
-from wire.broker.topics import DataVersion, TopicConfig, TopicTable
+from wire.broker.topics import DataVersion, TopicConfig, TopicTable, as_long
 
 PERIOD_S: Final = 30.0
 """The seconds from one full registration to the next. Upstream: registerNameServerPeriod."""
@@ -95,7 +95,7 @@ def _only(table: TopicTable, rows: dict[str, TopicConfig], version: DataVersion)
 
 
 def _earlier(version: DataVersion, by: int) -> DataVersion:
-    return msgspec.structs.replace(version, timestamp=version.timestamp - by)
+    return msgspec.structs.replace(version, timestamp=as_long(version.timestamp - by))
 
 
 def _changed(old: TopicTable, new: TopicTable) -> Iterator[tuple[str, TopicConfig]]:
