@@ -34,6 +34,7 @@ from actors.storage.derived.queue_files import (
     QUEUE_OFFSET_LAST,
     QUEUES_PER_STEP,
     queue_folder,
+    scan_cut_queue,
     scan_queue,
     walk_queues,
 )
@@ -375,17 +376,18 @@ def next_offsets(
     start = trusted = min(max(state.dispatched_bytes, log.min_bytes), log.written_bytes)
     count = 0
     for number, key in enumerate(queues, 1):
-        queue = scan_queue(disk, queue_folder(folder, *key), file_bytes, trusted)
+        path, flushed = queue_folder(folder, *key), state.dispatched_bytes
+        queue, had = scan_cut_queue(disk, path, file_bytes, trusted, flushed)
+        count += had
         if number % QUEUES_PER_STEP == 0:
             yield
         if queue is None:
             start = log.min_bytes
             continue
-        count += queue.units_count
         offsets[key] = queue.next_offset
         if queue.end_bytes <= given_up.end_bytes:
             unsure[key] = max(queue.next_offset, given_up.next_offset)
-    if state.lacks_units(count, trusted) or trusted <= begun_bytes:
+    if state.lacks_units(count, max(trusted, state.dispatched_bytes)) or trusted <= begun_bytes:
         start = log.min_bytes
     units = offsets if start == trusted else {}
     end = log.written_bytes
