@@ -241,6 +241,12 @@ async def _repaired(
     return found
 
 
+def _range_text(found: Mapping[str, Any], unit: str) -> str:
+    """Describe a range as `status` does: by the offset at which bytes end, or the last entry."""
+    last = found["next"] - (1 if unit == "entries" else 0)
+    return f"{unit} {found['first']} to {last}"
+
+
 def repaired_lines(found: Mapping[str, Any]) -> list[str]:
     """Describe what a repair has done for one group, for people."""
     who, unit = f"{found['group']}: {found['node']}", found["unit"]
@@ -250,18 +256,16 @@ def repaired_lines(found: Mapping[str, Any]) -> list[str]:
             return [f"{who}: nothing is known to be damaged"]
         if looked["next"] <= looked["first"]:
             return [f"{who}: it has no {unit} to read"]
-        read = f"{unit} {looked['first']:,} to {looked['next']:,} were read"
-        return [f"{who}: nothing is damaged: {read}"]
+        return [f"{who}: nothing is damaged: {_range_text(looked, unit)} were read"]
     lines = [
-        f"{who}: {unit} {each['first']} to {each['next']} are mended, as {each['source']} has them;"
+        f"{who}: {_range_text(each, unit)} are mended, as {each['source']} has them;"
         " what was there is kept in aside/"
         for each in found["mended"]
     ]
     if found["derived_anew"]:
         lines.append("  consume queues and index were derived from the damage, and are anew soon")
     lines += [
-        f"{who}: {unit} {each['first']} to {each['next']} stay damaged: {each['reason']}"
-        for each in found["left"]
+        f"{who}: {_range_text(each, unit)} stay damaged: {each['reason']}" for each in found["left"]
     ]
     if found["left"]:
         lines.append(

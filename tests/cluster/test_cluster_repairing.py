@@ -42,7 +42,12 @@ async def repaired(
 async def test_what_it_says(autojump_clock: trio.abc.Clock) -> None:
     assert await repaired(NOTHING) == ("orders: n1: nothing is known to be damaged", 0)
     looked = NOTHING | {"looked": {"first": 0, "next": 131072}}
-    said = "orders: n1: nothing is damaged: bytes 0 to 131,072 were read"
+    said = "orders: n1: nothing is damaged: bytes 0 to 131072 were read"
+    of_ledger = looked | {"unit": "entries", "looked": {"first": 0, "next": 900}}
+    assert await repaired(of_ledger) == (
+        "orders: n1: nothing is damaged: entries 0 to 899 were read",
+        0,
+    )
     assert await repaired(looked) == (said, 0)
     empty = NOTHING | {"looked": {"first": 7, "next": 7}}
     assert await repaired(empty) == ("orders: n1: it has no bytes to read", 0)
