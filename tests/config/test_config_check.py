@@ -179,7 +179,7 @@ def test_guarantees_md_promises_the_same() -> None:
 def test_its_table_has_every_kind() -> None:
     rows = kinds.markdown().splitlines()
     assert rows[0] == "| Group | An append returns when | Holds after | Judged by |"
-    assert len(rows) == 2 + 4 + 4 + 4
+    assert len(rows) == 2 + 4 + 4 + 4 + 5
     assert all(row.count("|") == 5 for row in rows)
 
 
@@ -193,6 +193,7 @@ def test_every_promise_names_who_judges_it() -> None:
             "actors/sim/classic/judges/survival.py",
             "actors/sim/classic/judges/validations.py",
             "actors/sim/dledger/judges/checkers.py",
+            "actors/sim/autoswitch/judges.py",
         )
     )
     for row in kinds.table():

@@ -213,6 +213,7 @@ def test_a_program_is_held_to_the_same_limits() -> None:
 
 
 CONFIG_CLASSES = [
+    model.AutoSwitchGroup,
     model.ClassicGroup,
     model.ClusterConfig,
     model.EventsConfig,
@@ -225,7 +226,8 @@ CONFIG_CLASSES = [
 
 @pytest.mark.parametrize("cls", CONFIG_CLASSES, ids=lambda cls: cls.__name__)
 def test_every_key_is_documented(cls: type) -> None:
-    described = set(re.findall(r"^ {4,8}(\w+): ", inspect.getdoc(cls) or "", re.MULTILINE))
+    texts = "\n".join(inspect.getdoc(each) or "" for each in cls.__mro__[:-1])
+    described = set(re.findall(r"^ {4,8}(\w+): ", texts, re.MULTILINE))
     fields = {field.name for field in attrs.fields(cls)}
     assert fields <= described | {"feed"}
     assert described <= fields

@@ -205,8 +205,8 @@ def test_a_key_of_the_other_mode_is_called_so() -> None:
 
 def test_unknown_mode() -> None:
     assert lines(BASE.replace('"classic"', '"clasic"')) == [
-        'f.toml: key groups.orders.mode: expected "classic" or "dledger" (did you mean'
-        ' classic?), found "clasic"'
+        'f.toml: key groups.orders.mode: expected "classic" or "dledger" or "autoswitch"'
+        ' (did you mean classic?), found "clasic"'
     ]
 
 

@@ -31,7 +31,7 @@ SEEDS = range(3)
 
 
 def test_what_is_known_of_a_mode() -> None:
-    assert list(modes.kinds()) == ["classic", "dledger", "mirror"]
+    assert list(modes.kinds()) == ["classic", "dledger", "autoswitch", "mirror"]
     with pytest.raises(ValueError, match="there is a mode 'mirror' already"):
         modes.register("mirror", modes.kinds()["mirror"])
 
