@@ -32,7 +32,7 @@ from actors.control.member_session import MemberAddress
 from actors.env import Env
 from actors.env.protocols import EventSink as TakesEvents
 from actors.env.real import real_env
-from actors.errors import NO_ROOM_CODES, ConfigError, NoRoomToStart, TriologError, leaves
+from actors.errors import ConfigError, TriologError, leaves
 from actors.events.node import ORDERED, GroupConfigured, NodeStarted
 from actors.events.runtime import ActorCrashed, ActorStarted
 from actors.events.sink import EventSink
@@ -49,7 +49,7 @@ from actors.runtime import (
     open_system,
 )
 from actors.state_machine import Machines
-from actors.storage.files.room import why_no_room
+from actors.storage.files.room import room_to_start
 from actors.storage.group_kind import check_group_kinds, warn_of_others
 from actors.storage.node import event_log
 from actors.storage.node.identity import NodeDirectory, events_path, open_directory
@@ -409,19 +409,18 @@ def _take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory
     path = config.node_dir(name)
     try:
         check_group_kinds(env.disk, path, config.groups_of(name))
-        directory = open_directory(
-            env.disk,
-            path,
-            cluster=config.name,
-            node=name,
-            groups=tuple(group.name for group in config.groups_of(name)),
-            settings=settings(config),
-            ledgers=config.ledger_groups_of(name),
-            source=config.path,
-        )
+        with room_to_start(env.disk, path):
+            directory = open_directory(
+                env.disk,
+                path,
+                cluster=config.name,
+                node=name,
+                groups=tuple(group.name for group in config.groups_of(name)),
+                settings=settings(config),
+                ledgers=config.ledger_groups_of(name),
+                source=config.path,
+            )
     except OSError as error:
-        if error.errno in NO_ROOM_CODES:
-            raise NoRoomToStart(f"{path}: {why_no_room(env.disk, path, error)}") from error
         raise ConfigError(f"{path}: cannot be used as a data directory: {error}") from error
     warn_of_others(env.disk, path, name, config.groups_of(name))
     return directory

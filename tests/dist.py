@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 from pathlib import Path
 
@@ -120,6 +121,10 @@ def tried(commands: Path, folder: Path) -> None:
         assert node.stderr is not None
         ready = node.stderr.readline()
         assert "n0: runs on 127.0.0.1" in ready, ready + node.stderr.read()
+        assert node.poll() is None
+        until_s = time.monotonic() + START_S
+        while subprocess.run([triolog, "status", file], cwd=folder, capture_output=True).returncode:
+            assert time.monotonic() < until_s, "the master opens, and `status` has exit code 0 then"
         status = run(triolog, "status", file, cwd=folder)
         assert "orders: n0 is master" in status, status
         assert "n0: stopped" in run(triolog, "stop", file, cwd=folder)

@@ -151,7 +151,7 @@ async def test_the_views_of_a_run() -> None:
     links = Links(names=("n0",), connect=None)  # type: ignore[arg-type]
     await links._look("n0", Wild())  # type: ignore[arg-type]
     assert links.views()[0].state == SEEN
-    links._lose("n0", ExceptionGroup("", [OSError(WILD)]))
+    links._lose("n0", ExceptionGroup("", [OSError(WILD)]), 0)
     assert links.views()[0].detail == SEEN
 
 

@@ -71,8 +71,9 @@ Run a cluster of replicated logs, or look at one. Without a COMMAND it runs.
 EPILOG = """\
 The first Ctrl-C or SIGTERM is an ordered stop, the second hurries.
 Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration. Of
-status, 1: a node does not answer, or cluster files differ in what keeps nodes
-apart (members, mode, ports, file sizes)."""
+status, 0: each node answers, each group takes appends, and no member is
+refused, damaged or without room; 1: one of these is not so, or cluster files
+differ in what keeps nodes apart (members, mode, ports, file sizes)."""
 
 
 @attrs.frozen(kw_only=True)

@@ -7,6 +7,7 @@ It imports everything that a node is made of, to know the bounds; other commands
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import attrs
@@ -27,6 +28,7 @@ from actors.errors import ConfigError
 from actors.namesrv.tree import CONNECTIONS_MAX, MEMORY_BYTES
 from actors.node.kinds import KINDS
 from actors.owners import loose_in
+from actors.readable import counted
 from actors.storage.group_kind import group_kind_problems, inner_kind_problems
 from actors.storage.node.identity import kind_problems, own_identity, read_identity
 
@@ -84,7 +86,14 @@ def check(
     )
     if loose:
         page += "\n\nnot the nodes' alone\n" + _indented("\n".join(loose))
-    return Answer(page, EXIT_OK)
+    return Answer(f"{page}\n\n{_summed_up(config, len(warnings(config)) + len(loose))}", EXIT_OK)
+
+
+def _summed_up(config: ClusterConfig, warned: int) -> str:
+    """Return the last line, which says whether anything above is a warning."""
+    files = ", ".join(os.path.relpath(file) for file in config.broker_files or (config.path,))
+    of = f"{counted(len(config.nodes), 'node')}, {counted(len(config.groups), 'group')}"
+    return f"{files}: {of}, {counted(warned, 'warning') if warned else 'nothing wrong'}"
 
 
 def _properties(conf: BrokerConf) -> list[str]:

@@ -308,7 +308,7 @@ def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
     if arguments.command == "repair":
         if arguments.source is not None:
             _check_name("--from", arguments.source, config.python_nodes)
-        what = partial(switching.repair, source=arguments.source)
+        what = partial(switching.repair, source=arguments.source, say=_say)
     return trio.run(partial(what, config, node, groups, connect, as_json=arguments.json))
 
 

@@ -21,7 +21,7 @@ from actors.cluster.view import ClusterView, NodeView, node_view
 from actors.config import ClusterConfig
 from actors.env.protocols import process_text
 from actors.errors import ConfigError, leaves
-from actors.group_status import group_statuses
+from actors.group_status import DAMAGED, FENCED, REFUSED, WITHOUT_ROOM, group_statuses
 from actors.readable import readable_values
 
 REST_S = 2.0
@@ -29,6 +29,8 @@ REST_S = 2.0
 then, so a node that is silent longer hangs, or is far busier than the others."""
 WAIT_NOTED_S = 1.0
 """How long a stopping node waits for others before that is worth a word."""
+NEEDS_SOMEBODY = (REFUSED, FENCED, WITHOUT_ROOM, DAMAGED)
+"""The findings that are no passing state of a node."""
 GONE_LOOK_S = 0.1
 """The pause between two checks of a node that starts or stops."""
 
@@ -118,9 +120,10 @@ async def status(
 ) -> Answer:
     """Describe the nodes by what they say of themselves.
 
-    The exit code is 1 if a node does not answer. The text says how it has ended, or how far its
-    start is; it delays the others by no more than `REST_S`. The exit code is 1, too, if the cluster
-    files differ in a way that keeps nodes apart: such nodes run, and never join.
+    The exit code is 0 if all is well: each node answers, each group takes appends, and no member is
+    refused, damaged or without room; else it is 1. So it is if the cluster files differ in a way
+    that keeps nodes apart: such nodes run, and never join. The text says how a node that does not
+    answer has ended, or how far its start is; it delays the others by no more than `REST_S`.
 
     Args:
         trees: whether the text has whole trees; JSON always has them.
@@ -133,10 +136,15 @@ async def status(
     found = await _each(config, nodes, connect, ask, rest_s=REST_S)
     failed = [node for node in nodes if isinstance(found[node], BaseException)]
     other = differences(config, {node: found[node][0] for node in nodes if node not in failed})
-    code = EXIT_FAILED if failed or any(each.keeps_apart for each in other) else EXIT_OK
     differ = [each.line for each in other]
     held = {node: holder(node) for node in failed}
     away = {node: _away(node, found[node], held[node], ended, starts) for node in failed}
+    gone = [node for node in failed if held[node] is None and _is_gone(found[node])]
+    starting = [node for node, how in away.items() if how.startswith(STARTING)]
+    view = _view_of(config, found)
+    heads = headlines(config, view, starting, gone)
+    lacks = failed or any(each.keeps_apart for each in other) or _needs_somebody(view)
+    code = EXIT_OK if not lacks and all(head.is_well for head in heads) else EXIT_FAILED
     if as_json:
         plain = {
             node: None if node in failed else {"status": answer[0], "tree": answer[1]}
@@ -146,18 +154,15 @@ async def status(
         ends = {node: how for node in failed if held[node] is None and (how := ended(node))}
         begun = {node: how for node, pid in held.items() if pid and (how := starts(node, pid))}
         return Answer(json.dumps(said | {"away": away, "ended": ends, "starting": begun}), code)
-    gone = [node for node in failed if held[node] is None and _is_gone(found[node])]
-    view = _view_of(config, found)
     diverged = {
         (group, node)
         for group in view.groups
         for node, own in view.of(group).items()
         if own.diverged and own.troubles
     }
-    starting = [node for node, how in away.items() if how.startswith(STARTING)]
     lines = [
         f"cluster {config.name}",
-        *headlines(config, view, starting, gone),
+        *(head.text for head in heads),
         *(f"  {line}" for line in differ),
     ]
     for node, answer in found.items():
@@ -179,6 +184,13 @@ def _view_of(config: ClusterConfig, found: dict[str, Any]) -> ClusterView:
         for node, answer in found.items()
     )
     return ClusterView(cluster=config.name, at_s=0.0, phase="", nodes=nodes, feeds=())
+
+
+def _needs_somebody(view: ClusterView) -> bool:
+    """Whether a member has found what stays so until somebody does something."""
+    owns = [own for group in view.groups for own in view.of(group).values()]
+    found = any(kind in own.findings for own in owns for kind in NEEDS_SOMEBODY)
+    return found or any(own.diverged or any(peer.refused for peer in own.peers) for own in owns)
 
 
 def _refused_by_leaders(view: ClusterView, node: str) -> dict[str, str]:

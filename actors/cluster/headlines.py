@@ -5,14 +5,38 @@ and what to do about it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
+
+import attrs
 
 from actors.cluster.view import ClusterView
 from actors.config import ClusterConfig, Group
+from actors.config.dledger import CONTROLLERS
 from actors.config.kind import Terms
 from actors.config.kinds import kind_of
 from actors.group_status import WITHOUT_ROOM, GroupStatus
 from actors.readable import counted
 from actors.storage.files.room import NO_ROOM
+
+_OF_CONTROLLERS: Final = {
+    "takes appends": "answers brokers",
+    "takes no appends": "answers no broker",
+    "appends fail": "brokers get no answer",
+    "appends wait": "brokers wait for answers",
+}
+"""What a group of controllers does in place of what others do: nobody else appends to it."""
+
+
+@attrs.frozen
+class Headline:
+    """One group's line.
+
+    Attributes:
+        is_well: whether the group takes appends, as far as the nodes that were asked know.
+    """
+
+    text: str
+    is_well: bool
 
 
 def headlines(
@@ -20,7 +44,7 @@ def headlines(
     view: ClusterView,
     starting: Collection[str],
     ended: Collection[str] = (),
-) -> list[str]:
+) -> list[Headline]:
     """Return one line for each group of which a node was asked.
 
     Args:
@@ -29,11 +53,16 @@ def headlines(
         ended: the nodes that do not run, as far as is known.
     """
     asked = {node.node for node in view.nodes}
-    return [
-        f"{name}: {_headline(config, group, view, starting, ended)}"
-        for name, group in config.groups.items()
-        if asked & set(group.members)
-    ]
+    lines = []
+    for name, group in config.groups.items():
+        if asked & set(group.members):
+            found = _headline(config, group, view, starting, ended)
+            words = _OF_CONTROLLERS if name == CONTROLLERS else {}
+            text = found.text
+            for usual, own in words.items():
+                text = text.replace(usual, own)
+            lines.append(Headline(f"{name}: {text}", found.is_well))
+    return lines
 
 
 def _headline(
@@ -42,7 +71,7 @@ def _headline(
     view: ClusterView,
     starting: Collection[str],
     ended: Collection[str],
-) -> str:
+) -> Headline:
     terms, found, said = kind_of(group).terms, view.leader_of(group.name), view.of(group.name)
     named = view.named_leader_of(group.name)
     if found is not None and (named is None or named.epoch <= found[1].epoch):
@@ -50,24 +79,24 @@ def _headline(
     ours = [node for node in group.members if node in config.python_nodes]
     all_asked = set(ours) <= {node.node for node in view.nodes}
     if all_asked and (to_start := _to_start(group, said, ended)):
-        return f"no {terms.leader}, appends fail: {to_start}"
+        return Headline(f"no {terms.leader}, appends fail: {to_start}", False)
     if named is None:
-        return _without_leader(ours, group.name, terms, view, starting)
+        return Headline(_without_leader(ours, group.name, terms, view, starting), False)
     leads = f"{named.leader} is {terms.leader}{terms.by(named.epoch)}"
     # it was not asked, or is a Java broker
     if named.leader not in {node.node for node in view.nodes}:
-        return f"{leads}, as others say"
+        return Headline(f"{leads}, as others say", True)
     if named.leader in starting:
-        return f"no {terms.leader} yet: {named.leader} is starting"
+        return Headline(f"no {terms.leader} yet: {named.leader} is starting", False)
     then = "an election follows" if group.election is not None else f"`promote {group.name}`"
     why = f"{named.leader} does not answer"
     if named.leader in said:  # it answers, and does not lead any more
         own = said[named.leader]
         why = f"{named.leader}: {own.troubles[0] if own.troubles else own.role}"
-    return f"no {terms.leader}, appends fail: {why}; {then}"
+    return Headline(f"no {terms.leader}, appends fail: {why}; {then}", False)
 
 
-def _led(node: str, own: GroupStatus, said: Mapping[str, GroupStatus]) -> str:
+def _led(node: str, own: GroupStatus, said: Mapping[str, GroupStatus]) -> Headline:
     """Describe a group whose leader answers.
 
     Args:
@@ -75,17 +104,19 @@ def _led(node: str, own: GroupStatus, said: Mapping[str, GroupStatus]) -> str:
     """
     who = f"{node} is {own.terms.leader}{own.terms.by(own.epoch)}"
     if not own.is_open or own.reason.startswith(NO_ROOM):
-        return f"{who} and takes no appends: {'; '.join(own.troubles) or own.state or 'not open'}"
+        why = "; ".join(own.troubles) or own.state or "not open"
+        return Headline(f"{who} and takes no appends: {why}", False)
     full = {each for each, other in said.items() if WITHOUT_ROOM in other.findings}
     lacks = [
         peer.node for peer in own.peers if not (peer.is_well and peer.has_copy) or peer.node in full
     ]
     copies = len(own.peers) + 1 - len(lacks)
     if copies < own.copies:
-        return f"{who}, appends wait: {copies} of {own.copies} copies that they need"
+        text = f"{who}, appends wait: {copies} of {own.copies} copies that they need"
+        return Headline(text, False)
     hold = f"{copies} of {counted(len(own.peers) + 1, 'node')} can hold copies"
     without = f", not {', '.join(lacks)}" if lacks else ""
-    return f"{who} and takes appends, {hold}{without}"
+    return Headline(f"{who} and takes appends, {hold}{without}", True)
 
 
 def _to_start(group: Group, said: Mapping[str, GroupStatus], ended: Collection[str]) -> str:

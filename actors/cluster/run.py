@@ -22,7 +22,7 @@ from actors.cluster.explain import EXIT_FAILED, EXIT_USAGE, explain
 from actors.cluster.feed import Feed
 from actors.cluster.links import ANSWERING, Links
 from actors.cluster.summary import GroupSummary, Summary, findings, group_summary
-from actors.cluster.view import ClusterView, NodeView, clock, newest_leader
+from actors.cluster.view import ClusterView, NodeView, clock, is_gone, newest_leader
 from actors.config import ClusterConfig
 from actors.config.command_line import stop_signals
 from actors.config.kind import Terms
@@ -165,6 +165,8 @@ class Run:
     _at_s: float = 0.0
     _starting: tuple[str, ...] = ()  # the nodes that were not up yet when a signal came
     _last_view: ClusterView | None = None
+    # if they do not answer at last: they answered as the stop began, or have ended before it
+    _had_stopped: set[str] = attrs.field(factory=set)
 
     def note(self, line: str) -> None:
         """Keep a line for people, and pass it on."""
@@ -180,6 +182,9 @@ class Run:
         """
         if not self._stop.is_set():
             self._asked = asked
+            self._had_stopped |= {
+                node.node for node in self.links.views() if node.state in ANSWERING
+            }
             wait_s = self._feed_wait_s() + self.config.drain_timeout_s
             self._waits_until_s = trio.current_time() + wait_s
         if reason in BY_SIGNAL and not self._stop.is_set() and self._may_still_start():
@@ -305,6 +310,7 @@ class Run:
             with self._hurry_scope:
                 await self._finish(backend)
             self._last_view = self.view()
+            self._had_stopped |= {node for node in self.links.names if not backend.expected(node)}
             nursery.cancel_scope.cancel()
 
     async def _note_ready(self, node: str) -> None:
@@ -417,7 +423,7 @@ class Run:
         return max(group.append_timeout_s for group in groups) + ANSWERS_EXTRA_S
 
     def _summary(self) -> Summary:
-        view = self._last_view or self.view()
+        view = self._with_stopped(self._last_view or self.view())
         groups: list[GroupSummary] = []
         now_s = trio.current_time()
         for name, members in self._members().items():
@@ -445,6 +451,18 @@ class Run:
             failures=tuple(self._failures),
             child_code=self._child_code,
         )
+
+    def _with_stopped(self, view: ClusterView) -> ClusterView:
+        """Return the last view with nodes as they were last known that stopped in order before they
+        could be asked for it: by the same signal, or by `stop`.
+        """
+        failed = self._backend.failed() if self._backend is not None else {}
+        stopped = self._had_stopped - set(failed)
+        nodes = tuple(
+            attrs.evolve(node, state="stopped") if is_gone(node) and node.node in stopped else node
+            for node in view.nodes
+        )
+        return attrs.evolve(view, nodes=nodes)
 
     def _not_acknowledged(self) -> list[str]:
         """Return a line for each feed with records that are not acknowledged, or lines that were

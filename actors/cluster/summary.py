@@ -59,7 +59,7 @@ class MemberEnd:
         behind: how much of the leader's log it lacked, in the log's unit. If the leader did not
             answer, what others knew to be acknowledged counts, too.
         restarts: how often its process and the group's actors were restarted.
-        gone: whether it did not answer any more.
+        gone: whether it did not answer any more, and not because it had stopped in order.
         age_s: how many seconds before the end of the run the status is from; None: unknown. A node
             is asked before its ordered stop.
     """

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,8 @@ from actors.readable import readable_values
 SEEN_S = 10.0
 """How long a slave is watched after its resync: it connects, or its master does not answer."""
 LOOK_S = 0.1
+PROGRESS_S = 3.0
+"""How often a repair that takes long says how far it is."""
 
 
 async def promote(
@@ -193,39 +195,77 @@ async def repair(
     *,
     source: str | None,
     as_json: bool,
+    say: Callable[[str], None],
 ) -> Answer:
     """Ask the node itself for a repair, one group after the other. The exit code is 1 if damage
     remains.
 
     Args:
         source: the node that has to give the bytes; None: any that has them.
+        say: called with a line for people, every PROGRESS_S, as long as a repair runs.
 
     Raises: as `open_node`; TriologError: the node refuses it.
     """
     found = []
     async with open_node(config, node, connect) as api:
         for group in groups:
-            found.append(readable_values(await api.repair(group, source)))
+            found.append(readable_values(await _repaired(api, node, group, source, say)))
     code = EXIT_FAILED if any(each["left"] for each in found) else EXIT_OK
     lines = [line for each in found for line in repaired_lines(each)]
     return Answer(json.dumps(found) if as_json else "\n".join(lines), code)
+
+
+async def _repaired(
+    api: NodeApi, node: str, group: str, source: str | None, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Ask for the repair of one group, and say how far it is, as `status` knows it."""
+    found: dict[str, Any] | Exception = {}
+
+    async def tell() -> None:
+        with suppress(*LOST):  # then the repair fails, too
+            while True:
+                await trio.sleep(PROGRESS_S)
+                own = group_statuses(await api.status()).get(group)
+                if own is not None and (far := own.details.get("repair")):
+                    say(f"{group}: {node}: repair: {far}")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tell)
+        try:
+            found = await api.repair(group, source)
+        except LOST as error:  # raised outside, so that it stays alone
+            found = error
+        nursery.cancel_scope.cancel()
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _range_text(found: Mapping[str, Any], unit: str) -> str:
+    """Describe a range as `status` does: by the offset at which bytes end, or the last entry."""
+    last = found["next"] - (1 if unit == "entries" else 0)
+    return f"{unit} {found['first']} to {last}"
 
 
 def repaired_lines(found: Mapping[str, Any]) -> list[str]:
     """Describe what a repair has done for one group, for people."""
     who, unit = f"{found['group']}: {found['node']}", found["unit"]
     if not found["mended"] and not found["left"]:
-        return [f"{who}: nothing is known to be damaged"]
+        looked = found.get("looked")  # an older node looks at known damage alone
+        if looked is None:
+            return [f"{who}: nothing is known to be damaged"]
+        if looked["next"] <= looked["first"]:
+            return [f"{who}: it has no {unit} to read"]
+        return [f"{who}: nothing is damaged: {_range_text(looked, unit)} were read"]
     lines = [
-        f"{who}: {unit} {each['first']} to {each['next']} are mended, as {each['source']} has them;"
+        f"{who}: {_range_text(each, unit)} are mended, as {each['source']} has them;"
         " what was there is kept in aside/"
         for each in found["mended"]
     ]
     if found["derived_anew"]:
         lines.append("  consume queues and index were derived from the damage, and are anew soon")
     lines += [
-        f"{who}: {unit} {each['first']} to {each['next']} stay damaged: {each['reason']}"
-        for each in found["left"]
+        f"{who}: {_range_text(each, unit)} stay damaged: {each['reason']}" for each in found["left"]
     ]
     if found["left"]:
         lines.append(

@@ -53,10 +53,10 @@ class AutoSwitchGroup(CommitLogGroup):
             less than a switch keeps. Upstream: inSyncReplicas, 1.
         min_in_sync_replicas: while fewer replicas are in the set, appends are refused. Default 2
             with three replicas or more that are no learners. With two it has to be stated: 1 goes
-            on alone, and may lose with the master what it answered alone; 2 stops when one is gone.
-            Upstream: minInSyncReplicas, 1.
-        ha_max_time_slave_not_catchup_s: a replica that was behind for longer leaves the set.
-            Upstream: haMaxTimeSlaveNotCatchup, 15 s.
+            on alone, and may lose with the master what it answered alone; 2 stops when one is gone
+            (upstream: minInSyncReplicas, 1).
+        ha_max_time_slave_not_catchup_s: a replica that was behind for longer leaves the set
+            (upstream: haMaxTimeSlaveNotCatchup, 15 s).
         controller_heart_beat_timeout_s: a replica that is silent for longer counts as dead, and a
             master that no controller has answered for so long acknowledges nothing. Upstream:
             controllerHeartBeatTimeoutMills, 10 s.

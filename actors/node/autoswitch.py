@@ -17,6 +17,7 @@ from actors.ha.autoswitch.epochs_view import EpochsView
 from actors.ha.autoswitch.messages import LookNow
 from actors.ha.autoswitch.role_owner import OwnedRole
 from actors.ha.core.role_effects import RoleState, RoleView
+from actors.ha.core.states import HAConnectionState
 from actors.log_types import GoodRange
 from actors.node.classic_repair import ClassicRepair, log_range
 from actors.node.commit_log_part import CommitLogPart
@@ -87,7 +88,8 @@ class AutoSwitchPart(CommitLogPart):
         """Return the group's entry of `NodeHandle.status`."""
         ha, offsets, rest = await self._seen()
         view = self.role_status.view
-        follows = ha is not None and ha.client is not None and not ha.client.last_error
+        client = None if ha is None else ha.client
+        follows = client is not None and client.state is HAConnectionState.TRANSFER
         if view.state is RoleState.FOLLOWING and not follows:
             view = attrs.evolve(view, state=RoleState.CONNECTING)
         if not view.reason and self.replica.reason:

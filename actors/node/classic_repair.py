@@ -1,7 +1,8 @@
 """`repair` of a classic group: damaged ranges of its log are fetched from other members.
 
-The scrubber knows what is damaged, judges the bytes that came and writes them
-(`storage.scrub.mending`). Here members are asked one after the other, the master first. A member
+The scrubber reads the whole log first, for its rounds may not have met what is damaged yet; it
+judges the bytes that came and writes them (`storage.scrub.mending`). Here members are asked one
+after the other, the master first. A member
 gives only what fits its own digest, and is asked only if its log is the same one up to there. A
 repair that is interrupted has mended the ranges that it had come to.
 """
@@ -19,6 +20,7 @@ from actors.epochs import compare
 from actors.log_types import GoodRange, GroupState
 from actors.node.commit_log_part import CommitLogPart
 from actors.node.part import asked
+from actors.readable import size
 from actors.storage.dispatch.dispatcher_messages import Rederive, Rederived
 from actors.storage.log.digests import RANGE_BYTES
 from actors.storage.scrub.log_check import Rot
@@ -29,6 +31,7 @@ from actors.storage.scrub.mending import (
     Mend,
     Mended,
 )
+from actors.storage.scrub.scrubber_messages import Look, Looked
 from wire.api import frames
 
 HEARD_S: Final = 5.0
@@ -66,12 +69,14 @@ class ClassicRepair:
     silent: dict[str, str] = attrs.field(factory=dict, init=False)
 
     async def run(self) -> dict[str, Any]:
-        """Mend in rounds until nothing more is found.
+        """Read the whole log, then mend in rounds until nothing more is found.
 
         Where no digest is known, damage may show only once the range before it is mended.
         """
         mended: dict[int, tuple[Rot, str]] = {}
         left: dict[int, tuple[Rot, str]] = {}
+        looked = {"first": self.own.min, "next": self.own.synced}
+        await self._look()
         while new := [rot for rot in await self._damage() if rot.start not in left]:
             if not self.shared and not self.silent:
                 for name in self.names:
@@ -89,10 +94,29 @@ class ClassicRepair:
             "group": self.part.name,
             "node": self.part.node,
             "unit": "bytes",
+            "looked": looked,
             "derived_anew": any(anew),
             "mended": [_outcome(rot, "source", each) for _, (rot, each) in sorted(mended.items())],
             "left": [_outcome(rot, "reason", each) for _, (rot, each) in sorted(left.items())],
         }
+
+    async def _look(self) -> None:
+        """Have the log read from its beginning up to where it ends now."""
+        part, end = self.part, self.own.synced
+        found = Looked(next_bytes=self.own.min, is_over=False)
+        while not found.is_over and found.next_bytes < end:
+            read, of = size(found.next_bytes - self.own.min), size(end - self.own.min)
+            part.repairing = f"{read} of {of} are read"
+            found = await self._looked(found.next_bytes)
+        part.repairing = "mends"
+
+    async def _looked(self, position: int) -> Looked:
+        return await asked(
+            self.part.node,
+            self.part.scrubber,
+            lambda reply: Look(position=position, reply_to=reply),
+            Looked,
+        )
 
     async def _rederived(self, rot: Rot) -> bool:
         """Make queues and index anew if damaged bytes are in them. Returns: whether it was so."""

@@ -42,7 +42,7 @@ from actors.storage.dispatch.derived_scrubber import GetMended, MendedSoFar, men
 from actors.storage.dispatch.dispatcher_messages import Rederive
 from actors.storage.files.room import NO_ROOM
 from actors.storage.scrub import mending
-from actors.storage.scrub.scrubber_messages import GetScrubbed, Scrubbed
+from actors.storage.scrub.scrubber_messages import GetScrubbed, Look, Scrubbed
 from wire.api import frames
 
 R = TypeVar("R")
@@ -75,7 +75,7 @@ class CommitLogPart(Part):
         file_group: the group as the cluster file has it.
         role_status: what this node is in the group.
         registrations: the state of its registrations at name servers.
-        repairing: whether a repair of its log is under way.
+        repairing: see `Part`.
     """
 
     config: ClusterConfig
@@ -87,11 +87,11 @@ class CommitLogPart(Part):
     store: ActorRef[store_messages.Message]
     pull: ActorRef[pull_service.Message]
     state: ActorRef[connection_state.Message]
-    scrubber: ActorRef[mending.Message | GetScrubbed]
+    scrubber: ActorRef[mending.Message | GetScrubbed | Look]
     dispatcher: ActorRef[Rederive]
     derived_scrubber: ActorRef[GetMended]
     counts: GroupCounts = attrs.Factory(GroupCounts)
-    repairing: bool = False
+    repairing: str = ""
     _led: dict[str, CommitLogGroup] = attrs.Factory(dict)  # by master: at most its members
     _in_vain: RoleView | None = None  # the view during which an append waited as long as it may
     _looked: Offsets = NOT_LOOKED
@@ -347,6 +347,7 @@ class CommitLogPart(Part):
             "no_room": None if held is None else held.no_room,
             "scrub": None if ha is None else await self._scrub(),
             "registrations": self.registrations,
+            "repairing": self.repairing,
         }
         return ha, offsets, rest
 

@@ -350,7 +350,9 @@ class LedgerPart(LedgerMember):
         known = await self.peers.known(role_status.role)
         non_members = role_status.non_members.lately(trio.current_time())
         counts = attrs.asdict(self.counts)
-        found = ledger_status(self.group, offsets, role_status, known, counts, non_members)
+        found = ledger_status(
+            self.group, offsets, role_status, known, counts, non_members, self.repairing
+        )
         view = self.controller_view
         return found if view is None else with_broker_sets(found, view)
 

@@ -30,7 +30,7 @@ class LedgerMember(Part):
         maintainer: the state_maintainer, which knows whether this member leads, and hands over.
         reader: the entry_reader, which takes reads.
         store: the store, which mends the log.
-        repairing: whether a repair of the log is under way.
+        repairing: see `Part`.
         peers: reports what the member knows of the others.
     """
 
@@ -44,7 +44,7 @@ class LedgerMember(Part):
     store: ActorRef[Mend]
     peers: LedgerPeers
     counts: GroupCounts = attrs.Factory(GroupCounts)
-    repairing: bool = False
+    repairing: str = ""
 
     how_it_is_led: ClassVar[str] = (
         "its members elect their leader, and `transfer-leader` changes who leads"

@@ -17,6 +17,7 @@ from actors.dledger.reading.entry_reader import GetEntry, Inspect
 from actors.log_types import GoodRange
 from actors.node.ledger_member import LedgerMember
 from actors.node.part import asked
+from actors.readable import counted
 from actors.storage.ledger.mending import Inspected
 from actors.storage.ledger.store_messages import Mend
 from actors.storage.scrub.mending import Mended
@@ -47,9 +48,13 @@ class LedgerRepair:
     async def run(self) -> dict[str, Any]:
         """Mend all damaged entries. Returns: what `Part.repair` does, with entries as the unit."""
         part, index = self.part, 0
+        held = await part.wait_offsets(None)
+        first, count = held.min, min(held.synced, held.acknowledged) - held.min
         mended: list[dict[str, Any]] = []
         left: list[dict[str, Any]] = []
         while True:
+            read = f"{max(0, index - first):,} of {counted(count, 'entry', 'entries')}"
+            part.repairing = f"{read} are read"
             found = await self._inspect(index)
             if found.next_index <= index:
                 break
@@ -66,6 +71,7 @@ class LedgerRepair:
             "group": part.group.name,
             "node": part.node,
             "unit": "entries",
+            "looked": {"first": first, "next": max(first, index)},
             "derived_anew": False,
             "mended": mended,
             "left": left,

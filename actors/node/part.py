@@ -48,11 +48,11 @@ class Part(ABC):
 
     Attributes:
         counts: the outcomes of the appends that were made here.
-        repairing: whether a repair of its log is under way.
+        repairing: how far a repair of its log is, for people; "": none is under way.
     """
 
     counts: GroupCounts
-    repairing: bool
+    repairing: str
 
     how_it_is_led: ClassVar[str]
     """The end of a refusal: how the mode chooses its master or leader, and with which command."""
@@ -129,8 +129,9 @@ class Part(ABC):
     async def repair(self, source: str | None) -> dict[str, Any]:
         """See `NodeHandle.repair`.
 
-        Returns: the group and the node; `unit`, in which ranges are given; `mended`, the mended
-            ranges with their sources; `left`, the ranges that are still damaged, with the reason.
+        Returns: the group and the node; `unit`, in which ranges are given; `looked`, the range that
+            was read; `mended`, the mended ranges with their sources; `left`, the ranges that are
+            still damaged, with the reason.
         """
         group = self.file_group
         members = tuple(each for each in group.members if each != self.node)
@@ -143,11 +144,11 @@ class Part(ABC):
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
         leader = self.leader
         names = sorted(members if source is None else (source,), key=lambda each: each != leader)
-        self.repairing = True
+        self.repairing = "begins"
         try:
             return await self.repair_from(tuple(names))
         finally:
-            self.repairing = False
+            self.repairing = ""
 
     # ---- who takes appends: each kind has some of these ----
 

@@ -73,6 +73,7 @@ def classic_status(
     scrub: Scrub | None = None,
     said: Mapping[str, GroupState] | None = None,
     registrations: RegistrationView | None = None,
+    repairing: str = "",
 ) -> GroupStatus:
     """Return the status of one classic group on one node.
 
@@ -87,6 +88,7 @@ def classic_status(
             did not answer.
         said: by member, the newest state that it has reported.
         registrations: the state of this node's registrations at name servers.
+        repairing: see `Part`.
     """
     details = _classic_details(group, ha, role)
     return commit_log_status(
@@ -103,6 +105,7 @@ def classic_status(
         scrub=scrub,
         said=said,
         registrations=registrations,
+        repairing=repairing,
     )
 
 
@@ -121,6 +124,7 @@ def commit_log_status(
     scrub: Scrub | None = None,
     said: Mapping[str, GroupState] | None = None,
     registrations: RegistrationView | None = None,
+    repairing: str = "",
 ) -> GroupStatus:
     """Return the status of a group whose log is a commit log; arguments as of `classic_status`.
 
@@ -158,13 +162,13 @@ def commit_log_status(
         scrub=scrub,
         diverged=role.state is RoleState.DIVERGED or (client is not None and client.diverged),
         troubles=tuple(filter(None, ("" if is_usual else f"{role.state.value}: {reason}", damage))),
-        remarks=(*(remarks if leads else ()), *registered),
+        remarks=(*_repair_remark(repairing), *(remarks if leads else ()), *registered),
         others=(
             *(() if ha is None else _refused_text(ha.refused_count, ha.refused_host)),
             *not_registered,
         ),
         findings={kind: text for kind, text in findings.items() if text},
-        details=details,
+        details={**details, "repair": repairing},
     )
 
 
@@ -202,6 +206,10 @@ def _classic_remarks(details: Mapping[str, Any]) -> Iterator[str]:
     if details["fresh_others"]:
         of = f"{details['fresh_needed']} of {counted(details['fresh_others'], 'other')}"
         yield f"fresh reads need {of}"
+
+
+def _repair_remark(repairing: str) -> tuple[str, ...]:
+    return (f"repair: {repairing}",) if repairing else ()
 
 
 def _refused_text(count: int, host: str) -> tuple[str, ...]:
@@ -284,6 +292,7 @@ def ledger_status(
     known: Known,
     counts: Mapping[str, int],
     non_members: Iterable[str],
+    repairing: str = "",
 ) -> GroupStatus:
     """Return the status of one DLedger group on one node.
 
@@ -293,6 +302,7 @@ def ledger_status(
         counts: the outcomes of the records that were appended here since the node's start.
         non_members: addresses of no member from which connections came lately and were turned
             away.
+        repairing: see `Part`.
     """
     role: RoleChanged | None = role_status.role
     leads = role is not None and role.role is LedgerRole.LEADER
@@ -326,7 +336,9 @@ def ledger_status(
                 for address in non_members
             ),
         ),
+        remarks=_repair_remark(repairing),
         details={
+            "repair": repairing,
             "members": list(group.members),
             "refusal": known.refusal,
             "unsaved_vote": known.unsaved_vote,

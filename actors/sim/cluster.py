@@ -84,8 +84,12 @@ class ExpiredFiles:
         return self.own(node, group, base) or next(iter(others), None)
 
     def forget(self, node: str) -> None:
-        """Forget the files of a node that was emptied."""
-        self._files = {key: file for key, file in self._files.items() if key[0] != node}
+        """Keep the files of a node that was emptied as nobody's: others' logs begin behind them."""
+        files = {key: file for key, file in self._files.items() if key[0] != node}
+        for (owner, group, base), file in self._files.items():
+            if owner == node:
+                files.setdefault(("", group, base), file)
+        self._files = files
 
 
 def classic_config(

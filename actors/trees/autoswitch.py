@@ -250,15 +250,17 @@ def _group_now(own: ReplicaSetup) -> SupervisorSpec:
     """Return the group's tree by the role that its owner has."""
     owned, epochs = own.replica.owned, own.replica.epochs
     promotion = Promotion(owned.build, owned.master)
-    setup = _as_taken(own, own.setup.led_by(promotion, owned.take_cut(), own.replica.role_status))
-    # What was shown stays shown, but for what a cut takes: nothing of that was confirmed.
-    setup.acknowledged.raise_to(min(epochs.mark.offset_bytes, epochs.end_bytes))
+    cut_bytes = owned.take_cut()
+    setup = _as_taken(own, own.setup.led_by(promotion, cut_bytes, own.replica.role_status))
+    # What was shown stays shown, but for what a cut takes.
+    ends = (epochs.end_bytes, *(() if cut_bytes is None else (cut_bytes,)))
+    setup.acknowledged.raise_to(min(epochs.mark.offset_bytes, *ends))
     epochs.mark = setup.acknowledged
-    ha: tuple[ChildSpec, ...] = ()
     if owned.leads:
         ha = _master_ha(own, setup)
-    elif owned.log_at is not None:
-        ha = _slave_ha(own, setup, owned.log_at)
+    else:
+        client = () if owned.log_at is None else (_client(own, setup, owned.log_at),)
+        ha = (_slave_state(own, setup), *client)
     return log_group(
         setup,
         acknowledges=owned.leads,
@@ -425,7 +427,18 @@ def _group_transfer(own: ReplicaSetup, setup: Setup) -> GroupTransfer:
     )
 
 
-def _slave_ha(own: ReplicaSetup, setup: Setup, log_at: Address) -> tuple[ChildSpec, ...]:
+def _slave_state(own: ReplicaSetup, setup: Setup) -> ChildSpec:
+    gap_bytes = own.group.ha_max_gap_not_in_sync_bytes
+    return ChildSpec(
+        name="connection_state",
+        start=lambda: ConnectionState(
+            table=SlaveTable(in_sync_gap_bytes=gap_bytes),
+            store=setup.registry.ref(setup.paths.store),
+        ),
+    )
+
+
+def _client(own: ReplicaSetup, setup: Setup, log_at: Address) -> ChildSpec:
     group, registry, paths, owned = own.group, setup.registry, setup.paths, own.replica.owned
     owner = registry.ref(paths.role, CutLog)
     readers = registry.ref(paths.pull_service, Acknowledged)
@@ -471,13 +484,4 @@ def _slave_ha(own: ReplicaSetup, setup: Setup, log_at: Address) -> tuple[ChildSp
             scrubber=registry.ref(paths.scrubber),
         )
 
-    return (
-        ChildSpec(
-            name="connection_state",
-            start=lambda: ConnectionState(
-                table=SlaveTable(in_sync_gap_bytes=group.ha_max_gap_not_in_sync_bytes),
-                store=registry.ref(paths.store),
-            ),
-        ),
-        ChildSpec(name="ha_client", start=client, backoff=CLIENT_BACKOFF),
-    )
+    return ChildSpec(name="ha_client", start=client, backoff=CLIENT_BACKOFF)

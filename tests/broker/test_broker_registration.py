@@ -103,6 +103,9 @@ class Told:
     def perm(self, topic: str) -> int:
         return self.server.tables.topics[topic]["b"].perm
 
+    def version(self) -> DataVersion:
+        return self.server.tables.live["C", FIELDS["brokerAddr"]].version
+
     def restart_server(self) -> None:
         self.server = NameServer(Place(host="127.0.0.1", port=9876, folder="/data"))
 
@@ -302,6 +305,25 @@ def test_a_deletion_gives_back_what_was_wiped_with_the_next_table() -> None:
     assert [told.perm(name) for name in "ab"] == [6, 6]
 
 
+@pytest.mark.parametrize("count", [3, PART_TOPICS + 2])
+def test_a_deletion_is_told_with_the_next_table_although_a_topic_changed_with_it(
+    count: int,
+) -> None:
+    """Under a version that a name server has, it takes no table, and never hears what is gone."""
+    told, (*left, _gone) = Told(), [f"t{number}" for number in range(count)]
+    told.send_all(table(*left, "gone"))
+    for counter, names in enumerate(([*left, "a", "b"], [*left, "b"]), 2):
+        have = table(*names, counter=counter)
+        told.send_all(have)
+        assert told.queues("b") == 4, "a new topic does not wait for that"
+        assert told.version() != have.data_version, "the next table is new to it"
+        del told.sent[:]
+        told.now_s += PERIOD_S
+        told.send_all(have)
+        assert {name for part in told.sent for name in part} == set(names)
+        assert told.version() == have.data_version
+
+
 @pytest.mark.parametrize("count", [1, 2, PART_TOPICS + 1])
 def test_what_was_wiped_stays_so_until_a_topic_changes(count: int) -> None:
     """As upstream, whose name servers take no table under a version that they have."""
@@ -372,3 +394,16 @@ def test_a_name_server_that_compares_nothing_is_told_all() -> None:
     assert not sent.compares
     told.registration.failed("no", now_s)
     assert not told.registration.is_registered
+
+
+@pytest.mark.parametrize("timestamp", [-(1 << 63), (1 << 63) - 1])
+def test_a_table_is_told_whatever_the_time_of_its_version_is(timestamp: int) -> None:
+    """It can be any number that a file can have."""
+    told = Told()
+    for counter, names in enumerate((["a"], ["b"], ["b", "c", "d"]), 1):
+        version = DataVersion(counter=counter, state_version=0, timestamp=timestamp)
+        told.send_all(msgspec.structs.replace(table(*names), data_version=version))
+        told.now_s += PERIOD_S
+        told.send_all(msgspec.structs.replace(table(*names), data_version=version))
+        assert all(told.queues(name) for name in names)
+        assert told.version() == version

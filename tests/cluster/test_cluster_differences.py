@@ -9,6 +9,9 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from cluster_samples import master
+from ledger_samples import leader
+from status_samples import said
 
 from actors.cluster import commands
 from actors.cluster.differences import Difference, differences
@@ -44,7 +47,10 @@ def config(*changes: tuple[str, str]) -> ClusterConfig:
 
 
 def answer(found: ClusterConfig, node: str) -> dict[str, Any]:
-    return {"settings": {group.name: stated(group) for group in found.groups_of(node)}}
+    return {
+        "node": node,
+        "settings": {group.name: stated(group) for group in found.groups_of(node)},
+    }
 
 
 def reported(**others: ClusterConfig) -> list[str]:
@@ -130,7 +136,9 @@ class Api:
 
     async def status(self) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
-        return {"state": "running", "groups": {}, **self.said}
+        led = {"orders": said(master()).plain(), "ledger": said(leader()).plain()}
+        groups = led if self.said["node"] == "n0" else {}
+        return {"state": "running", "groups": groups, **self.said}
 
     async def tree(self) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()

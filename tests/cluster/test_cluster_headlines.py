@@ -41,7 +41,9 @@ def line(
     ended: tuple[str, ...] = (),
 ) -> str:
     [found] = headlines(config, cluster(nodes=nodes, feeds=()), starting, ended)
-    return found
+    takes = "and takes appends" in found.text or "as others say" in found.text
+    assert found.is_well == takes
+    return found.text
 
 
 def test_a_master_that_takes_appends() -> None:
@@ -159,3 +161,31 @@ def test_a_group_without_a_majority_says_what_it_lacks() -> None:
     assert found == f"ledger: no leader, appends fail: n1: {lacks}"
     led = line(LEDGER, member("n0", leader()), alone)
     assert led.startswith("ledger: n0 is leader in term 3 and takes appends, ")
+
+
+def test_the_group_of_controllers_answers_brokers() -> None:
+    text = """\
+version = 1
+name = "demo"
+data_dir = "var"
+[nodes]
+n0 = "127.0.0.1"
+[controllers]
+nodes = ["n0"]
+port = 9878
+[groups.orders]
+master = "n0"
+port = 10912
+"""
+    config = loads(text, "c.toml")
+    own = member("n0", leader()).groups["ledger"]
+    led = attrs.evolve(AWAY, state="running", groups={"controllers": own})
+    lines = headlines(config, cluster(nodes=(led,), feeds=()), ())
+    said = {line.text.partition(":")[0]: line for line in lines}["controllers"]
+    assert "and answers brokers" in said.text
+    assert "append" not in said.text
+    assert said.is_well
+    lines = headlines(config, cluster(nodes=(AWAY,), feeds=()), (), ("n0",))
+    said = {line.text.partition(":")[0]: line for line in lines}["controllers"]
+    assert said.text == "controllers: no leader, brokers get no answer: n0 does not run: start it"
+    assert not said.is_well

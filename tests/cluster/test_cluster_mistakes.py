@@ -197,3 +197,30 @@ def test_check_says_what_refuses_the_next_start_inside_a_group(
     assert main(start) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert f"{path}: expected a {wanted}, found a " in line
+
+
+@pytest.mark.parametrize(
+    ("copies", "end"), [(2, "nothing wrong"), (3, "1 warning")], ids=["well", "warned"]
+)
+def test_a_check_ends_with_a_line_that_sums_up(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], copies: int, end: str
+) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(
+        f"""\
+version = 1
+name = "demo"
+data_dir = "var"
+[nodes]
+n0 = "127.0.0.1"
+n1 = "127.0.0.2"
+n2 = "127.0.0.3"
+[groups.orders]
+master = "n0"
+slaves = ["n1", "n2"]
+copies = {copies}
+"""
+    )
+    assert main([str(file), "check"]) == 0
+    found = capfd.readouterr().out.splitlines()[-1]
+    assert found == f"{os.path.relpath(file)}: 3 nodes, 1 group, {end}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -89,3 +90,36 @@ def test_damaged_files_are_mended_from_other_members(
         assert storage(["check", str(cluster.folder / "var" / node)]) == 0, capfd.readouterr().out
     kept = cluster.folder / "var" / "n2" / "groups" / "orders" / "aside"
     assert [path.name for path in kept.rglob("*") if path.is_file()] == [f"{65536:020d}"]
+
+
+def test_a_log_with_which_no_node_starts_is_copied_anew(
+    cluster: Cluster, capfd: pytest.CaptureFixture[str]
+) -> None:
+    good = cluster.log_of("n0")
+    group = cluster.folder / "var/n2/groups/orders"
+    file = sorted((group / "commitlog").iterdir())[-1]
+    data = bytearray(file.read_bytes())
+    data[:8] = bytes(8)
+    file.write_bytes(data)
+    cure = "Where another member has these records, empty this group's folder and start the node"
+    assert main([cluster.file, "--for", "1s", "--json"]) == 1
+    assert cure in capfd.readouterr().err
+    assert storage(["check", str(cluster.folder / "var/n2")]) == 1
+    assert cure in capfd.readouterr().out
+    shutil.rmtree(group)
+    more = cluster.folder / "more"
+    more.write_text("one more\n")
+    assert main([cluster.file, "--feed", str(more), "--json"]) == 0
+    assert cluster.log_of("n0") == cluster.log_of("n2")
+    assert cluster.log_of("n0")[: len(good)].startswith(good[:65536])
+
+
+def test_a_check_says_what_to_do_in_its_last_line(
+    cluster: Cluster, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spoil(cluster, "n2", SPOILT["n2"])
+    assert storage(["check", str(cluster.folder / "var/n2")]) == 1
+    last = " ".join(capfd.readouterr().out.split()).rpartition("orders: ")[2]
+    assert last.startswith("while the node runs, `")
+    assert "repair n2 orders` mends what another member has. If it does not start: " in last
+    assert "empty this group's folder" in last

@@ -24,12 +24,16 @@ MENDED = {"first": 0, "next": 65536, "source": "n0"}
 LEFT = {"first": 65536, "next": 131072, "reason": "n0: its own bytes there are damaged"}
 
 
+def _no_word(line: str) -> None:
+    raise AssertionError(line)
+
+
 async def repaired(
     found: dict[str, Any], *, source: str | None = None, as_json: bool = False
 ) -> tuple[str, int]:
     nodes = Nodes(repaired=found)
     answer = await switching.repair(
-        CONFIG, "n1", ("orders",), nodes.connect, source=source, as_json=as_json
+        CONFIG, "n1", ("orders",), nodes.connect, source=source, as_json=as_json, say=_no_word
     )
     assert nodes.asked == [("n1", "orders", source)]
     return answer.text, answer.exit_code
@@ -37,6 +41,16 @@ async def repaired(
 
 async def test_what_it_says(autojump_clock: trio.abc.Clock) -> None:
     assert await repaired(NOTHING) == ("orders: n1: nothing is known to be damaged", 0)
+    looked = NOTHING | {"looked": {"first": 0, "next": 131072}}
+    said = "orders: n1: nothing is damaged: bytes 0 to 131072 were read"
+    of_ledger = looked | {"unit": "entries", "looked": {"first": 0, "next": 900}}
+    assert await repaired(of_ledger) == (
+        "orders: n1: nothing is damaged: entries 0 to 899 were read",
+        0,
+    )
+    assert await repaired(looked) == (said, 0)
+    empty = NOTHING | {"looked": {"first": 7, "next": 7}}
+    assert await repaired(empty) == ("orders: n1: it has no bytes to read", 0)
     mended = (
         "orders: n1: bytes 0 to 65536 are mended, as n0 has them; what was there is kept in aside/"
     )
@@ -68,5 +82,11 @@ async def test_a_node_that_does_not_run_is_asked_for_nothing(
 ) -> None:
     with pytest.raises(ConfigError, match="expected node n1 to run, found nobody there"):
         await switching.repair(
-            CONFIG, "n1", ("orders",), Nodes(up=()).connect, source=None, as_json=False
+            CONFIG,
+            "n1",
+            ("orders",),
+            Nodes(up=()).connect,
+            source=None,
+            as_json=False,
+            say=_no_word,
         )

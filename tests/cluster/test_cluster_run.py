@@ -162,6 +162,36 @@ async def test_a_node_that_came_up_a_moment_ago_is_seen_by_the_stop(
     assert any(line.startswith("    n0 master: ") for line in others)
 
 
+async def test_a_node_that_obeys_the_same_signal_stays_the_leader_that_was_known(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    """It was called a master that does not answer, where the stop asked it too late."""
+    run = make(world)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        await trio.sleep(5.2)  # between two looks
+        signal.raise_signal(signal.SIGTERM)
+        for node in world.nodes.values():
+            node.up = False
+    [group] = found[0].groups
+    assert (group.leader, group.gone) == ("n0", "")
+    assert not any(member.gone for member in group.members)
+    assert "does not answer" not in as_text(found[0])
+
+
+async def test_a_node_that_fails_as_all_stop_is_no_leader(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    run = make(world)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        await trio.sleep(5.2)  # between two looks
+        signal.raise_signal(signal.SIGTERM)
+        world.lose("n0", "killed by SIGKILL")
+    [group] = found[0].groups
+    assert group.gone == "n0"
+
+
 async def test_who_is_silent_long_after_the_start_does_not_start(
     autojump_clock: trio.abc.Clock, world: World
 ) -> None:

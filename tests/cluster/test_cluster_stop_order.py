@@ -207,3 +207,15 @@ async def test_a_node_without_a_place_is_asked_again(
     answer = await commands.stop(CONFIG, ("n1",), world.connect, nobody)  # type: ignore[arg-type]
     assert answer == commands.Answer("n1: stopped", 0)
     assert not full.up
+
+
+async def test_a_group_that_takes_no_appends_is_an_exit_code(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    world = three_nodes()
+    ask = partial(commands.status, CONFIG, NODES, world.connect, nobody)  # type: ignore[arg-type]
+    assert (await ask(as_json=True)).exit_code == 0
+    world.nodes["n0"].group = master(part="fenced", reason="n1 has more")
+    answer = await ask(as_json=False)
+    assert "takes no appends" in answer.text.split("\n")[1]
+    assert answer.exit_code == (await ask(as_json=True)).exit_code == 1

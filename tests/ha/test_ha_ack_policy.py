@@ -156,6 +156,25 @@ def test_a_need_is_fixed_when_the_records_are_written() -> None:
     assert wait.waiting_count == 0
 
 
+def test_readers_see_what_needed_fewer_nodes_than_an_append_needs_now() -> None:
+    wait = waits(five(2, 1, acting_master=True, auto=True), copies=1)
+    wait.grew(LogExtent(0, 10, 10))
+    one = Put(20)
+    wait.wait([one])
+    held(wait, "n1", 1, 10)  # it is in sync before the master has written the record
+    wait.grew(LogExtent(0, 20, 20))
+    assert wait.held_bytes() == 10, "the next append needs both nodes"
+    effects = wait.settle(0.0)
+    assert effects.done == ((one, 1),)
+    assert effects.acknowledged_bytes == wait.acknowledged_bytes == 20
+    two = Put(30)
+    wait.wait([two])
+    wait.grew(LogExtent(0, 30, 30))
+    assert wait.settle(0.0).acknowledged_bytes is None, "its second node is missing"
+    wait.acked("n1", 1, 30, 0.0)
+    assert wait.settle(0.0).acknowledged_bytes == 30
+
+
 def test_waits_of_different_needs_are_answered_in_log_order() -> None:
     wait = waits(five(2, 1, acting_master=True, auto=True), copies=1)
     held(wait, "n1", 1, 0)

@@ -24,7 +24,7 @@ from actors.metadata.core.tables import Tables
 from actors.sim.disk import SimDisk
 from actors.storage.files.room import NoRoom
 from wire.broker.metadata import TimerCheckpoint
-from wire.broker.topics import DataVersion, TopicConfig
+from wire.broker.topics import DataVersion, TopicConfig, TopicTable
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "classic"
 FOLDER = "/data/config"
@@ -208,3 +208,16 @@ async def test_what_was_written_survives_a_power_loss(autojump_clock: object, se
     disk.power_loss(random.Random(seed))
     assert content(disk, "topics.json") == encoded("b")
     assert content(disk, "topics.json.bak") == encoded("a")
+
+
+@pytest.mark.parametrize("counter", [0, (1 << 63) - 2, (1 << 63) - 1])
+async def test_a_table_is_read_after_a_change_whatever_its_counter_was(counter: int) -> None:
+    """Java's counter goes on with the smallest number after the largest."""
+    disk = disk_with()
+    version = DataVersion(counter=counter, state_version=0, timestamp=1)
+    tables = Tables(topics=TopicTable(data_version=version))
+    for name in ("b", "c"):
+        tables = put_topic(tables, TopicConfig(topic_name=name), 2)
+    with contextlib.closing(folder(disk)) as files:
+        await files.write(kinds.TOPICS, tables.topics)
+        assert files.read().topics == tables.topics

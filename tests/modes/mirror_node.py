@@ -59,7 +59,7 @@ class MirrorPart(Part):
     file_group: MirrorGroup
     store: ActorRef[Message]
     counts: GroupCounts = attrs.Factory(GroupCounts)
-    repairing: bool = False
+    repairing: str = ""
     _stopping: bool = False
 
     how_it_is_led: ClassVar[str] = "its first member takes appends"

@@ -89,10 +89,14 @@ def test_every_trap_of_auto_switch_has_a_script_or_a_reason() -> None:
 
 
 def test_every_guarantee_has_its_crash() -> None:
-    """But for upstream's looser rules, which have the traps."""
+    """But for upstream's looser rules, which have the traps, and for auto-switch groups, whose
+    crashes seeds draw.
+    """
     shown = [parse(path.read_text()).says("row") for path in GUARANTEES]
     promised = [row.mode for row in kinds.table()]
-    assert sorted(shown) == sorted(row for row in promised if "compat" not in row)
+    assert sorted(shown) == sorted(
+        row for row in promised if "compat" not in row and not row.startswith("autoswitch")
+    )
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ async def filled(
     seed: int = 1, *, network: NetworkOptions | None = None, **settings: Any
 ) -> AsyncIterator[Filled]:
     async with open_world(seed, network=network or NetworkOptions()) as world:
-        cluster = SimCluster(world, classic_config(segment_bytes=SEGMENT, **settings))
+        cluster = SimCluster(world, classic_config(**{"segment_bytes": SEGMENT} | settings))
         await cluster.start()
         for number in range(90):
             await cluster.log(GROUP).append([b"%d;" % number + b"x" * 700])

@@ -12,6 +12,7 @@ import trio
 
 from actors.events import runtime as runtime_events
 from actors.events import store as events
+from actors.log_types import Message
 from actors.node.node import Node
 from actors.sim.classic.actions.rot import MENDED_WITHIN_S
 from actors.sim.cluster import SimCluster, classic_config
@@ -21,6 +22,7 @@ from actors.storage.dispatch import dispatcher_messages as messages
 from actors.storage.dispatch.derived_scrubber import SUSPECTS_S
 from actors.storage.layout import StoreLayout
 from wire.files.consume_queue import UNIT_BYTES
+from wire.files.index_file import INDEX_UNIT_BYTES
 
 GROUP = "orders"
 PAGE = 4096
@@ -152,3 +154,26 @@ async def test_a_file_that_cannot_be_read_ends_nobody(autojump_clock: object) ->
         await trio.sleep(2 * MENDED_WITHIN_S)
         assert on.content("n0", path) == before
         assert on.events("n0", runtime_events.ActorCrashed) == []
+
+
+async def test_no_link_is_taken_from_a_damaged_key(autojump_clock: object) -> None:
+    """The record can be read, but the key in it is not the one that was written: neither the
+    entries behind its own nor their slots change, and damage behind it is still mended.
+    """
+    async with filled() as on:
+        for _ in range(3):
+            some = [Message("t", b"x" * 200, keys="all") for _ in range(40)]
+            await on.cluster.log(GROUP).append(some)
+        await on.cluster.converged(GROUP)
+        await trio.sleep(3)
+        disk, layout = on.world.node("n0").disk, on.layout("n0")
+        path = f"{layout.index}/{disk.listdir(layout.index)[0]}"
+        before = on.content("n0", path)
+        log = f"{layout.commit_log}/{disk.listdir(layout.commit_log)[-3]}"
+        flipped = on.content("n0", log).index(b"KEYS\x01all") + len("KEYS\x01a")
+        disk.inode(log).flip_bit(flipped, 0)
+        disk.inode(path).patch(bytes(INDEX_UNIT_BYTES), len(before.rstrip(b"\0")) - 80)
+        await trio.sleep(MENDED_WITHIN_S)
+        assert on.events("n0", events.RotFound)
+        assert on.content("n0", path) == before
+        disk.inode(log).flip_bit(flipped, 0)

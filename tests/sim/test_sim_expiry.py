@@ -129,6 +129,10 @@ async def test_damage_in_a_file_that_has_gone_is_mended(autojump_clock: object) 
         on.runner.wipe("n2")
         assert on.cluster.expired.own("n2", GROUP, 0) is None
         assert on.cluster.expired.of("n2", GROUP, 0) is not None
+        for other in ("n0", "n1"):  # whoever had it is emptied, too: seed 40150
+            on.cluster.expired.forget(other)
+        assert on.cluster.expired.own("n1", GROUP, 0) is None
+        assert on.cluster.expired.of("n2", GROUP, 0) is not None
 
 
 def young(on: Stage, at: SimEvent) -> None:

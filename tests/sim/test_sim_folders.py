@@ -45,3 +45,21 @@ def test_a_folder_that_is_made_again_holds_nothing_of_the_one_before() -> None:
         disk.mkdir("/e")
         disk.power_loss()
         assert disk.listdir("/e") == []
+
+
+def test_a_folder_that_is_made_again_keeps_what_was_synced_in_it_before_its_own_name() -> None:
+    for seed in range(40):
+        disk = SimDisk(random.Random(seed))
+        disk.mkdir("/e/f")
+        for name in ("kept", "old"):
+            disk.open(f"/e/f/{name}", "x")
+        disk.sync_dir("/e/f")
+        disk.rmtree("/e/f")
+        disk.mkdir("/e/f", sync=False)
+        disk.open("/e/f/kept", "x")
+        disk.sync_dir("/e/f")
+        if seed % 2:
+            disk.sync_dir("/e")
+        disk.power_loss()
+        names = disk.listdir("/e/f") if disk.exists("/e/f") else None
+        assert names == ["kept"] or (not seed % 2 and names in (None, [], ["old"], ["kept", "old"]))

@@ -255,3 +255,14 @@ def test_who_replaces_a_log_makes_room_first() -> None:
     outcome = run_plan(plan)
     assert outcome.violations == ()
     assert outcome.counts["fault new_disk"] == outcome.counts["fault disk_full"] == 1
+
+
+def test_a_new_disk_that_is_full_already_is_waited_for() -> None:
+    """A start that has no room for the node's folders fails as that, and is tried again."""
+    lines = ("at 4.0 new_disk n0 for 3.0 in disk", "at 4.5 disk_full n0 for 9.0")
+    plan = attrs.evolve(short_plan(), script=tuple(map(parse_fault, lines)), duration_s=15.0)
+    seen: list[Observation] = []
+    outcome = run_plan(plan, seen.append)
+    assert outcome.violations == ()
+    kinds = [each.kind for each in seen if isinstance(each, FaultInjected)]
+    assert "start failed" in kinds

@@ -13,6 +13,7 @@ from actors.api.failures import RequestRefused
 from actors.control.members import MemberLinks
 from actors.errors import Closed
 from actors.events import store as events
+from actors.group_status import group_status
 from actors.ha.core.role_effects import RoleState
 from actors.log_types import GoodRange
 from actors.node.node import Node
@@ -279,3 +280,49 @@ async def test_a_crash_before_the_sync_is_found_by_the_next_start(
 async def refused_in_the_end(on: Filled) -> None:
     with pytest.raises(Closed, match=r"ended before it answered|is not running"):
         await repaired(on, "n1")
+
+
+@pytest.mark.parametrize(
+    ("place", "size"), [(SEGMENT, SEGMENT), (0, 1 << 18)], ids=["an older file", "the last file"]
+)
+async def test_what_no_scrub_has_met_is_looked_for(
+    autojump_clock: object, place: int, size: int
+) -> None:
+    async with filled(copies=2, scrub_bytes_per_s=0, segment_bytes=size) as on:
+        await on.cluster.log(GROUP).append([b"x" * 700] * 100)
+        await on.cluster.converged(GROUP)
+        await trio.sleep(SCRUBBED_S)  # it is digested
+        written = (await node_of(on, "n1").group_state(GROUP)).synced
+        good = on.atlas.logs.written("n1", 0, written)
+        on.flip("n1", place + HEAD)
+        await trio.sleep(SCRUBBED_S)
+        assert on.view("n1").damage == ""
+        found = await repaired(on, "n1")
+        assert [each["first"] for each in found["mended"]] == [place]
+        assert found["looked"] == {"first": 0, "next": written}
+        assert on.atlas.logs.written("n1", 0, written) == good
+        again = await repaired(on, "n1")
+        assert (again["mended"], again["left"]) == ([], [])
+        own = group_status(await node_of(on, "n1").status(), GROUP)
+        assert own is not None
+        assert own.scrub is not None
+        assert own.scrub.whole_age_s is not None  # a whole pass, at last
+        assert own.details["repair"] == ""
+
+
+async def test_a_repair_says_how_far_it_is(autojump_clock: object) -> None:
+    async with filled(copies=2) as on:
+        node, said = node_of(on, "n1"), set[str]()
+        async with trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                while True:
+                    own = group_status(await node.status(), GROUP)
+                    assert own is not None
+                    said.add(own.details["repair"])
+                    await trio.lowlevel.checkpoint()
+
+            nursery.start_soon(ask)
+            await repaired(on, "n1")
+            nursery.cancel_scope.cancel()
+        assert any(text.endswith("are read") for text in said)

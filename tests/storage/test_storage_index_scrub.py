@@ -457,3 +457,27 @@ def test_the_work_for_equal_entries_does_not_grow_with_its_square(
     stored = [*due[:damaged], (0, 0), *due[damaged + 1 :]]
     assert len(finish(anchors(due, stored))) == count - 1
     assert len(tried) <= 2 * count
+
+
+@pytest.mark.parametrize(("first", "end"), [(100, 150), (0, 150), (100, COUNT), (130, 700)])
+async def test_zeros_around_records_that_cannot_be_read(
+    autojump_clock: object, first: int, end: int
+) -> None:
+    """Their entries keep their positions until they can."""
+    async with filled() as kit:
+        places = [position_of(kit, record, key) for record in range(COUNT) for key in range(KEYS)]
+        before = [entry_of(kit, *divmod(number, KEYS))[:2] for number in range(KEYS * COUNT)]
+        log = f"{kit.layout.commit_log}/{0:020d}"
+        bad, at = content(kit, log), before[KEYS * 120][1]
+        damage(kit, log, b"\xff" * 8, at)
+        for path, position in places[KEYS * first : KEYS * end]:
+            damage(kit, path, bytes(INDEX_UNIT_BYTES), position)
+        found = await found_by_a_round(kit)
+        assert (await mend(kit, found)).count == len(found) > 0
+        after = [decode_index_unit(content(kit, path), where)[:2] for path, where in places]
+        assert all(each in (due, (0, 0)) for each, due in zip(after, before, strict=True))
+        damage(kit, log, bad, 0)
+        while found := await found_by_a_round(kit):
+            assert (await mend(kit, found)).count == len(found)
+        after = [decode_index_unit(content(kit, path), where)[:2] for path, where in places]
+        assert after == before

@@ -5,14 +5,16 @@ from typing import Any
 import pytest
 from storage_kit import finish
 from store_kit import ROOT, Kit, running, sim_disk, small_group
-from test_storage_opening import LAYOUT, flushed_files
+from test_storage_opening import LAYOUT, flushed_files, opened
 
 from actors.events import store as events
 from actors.log_types import Message
 from actors.sim.disk import SimDisk
+from actors.storage.commitlog.opening import next_offsets
 from actors.storage.derived.derived_files import DerivedFiles
-from actors.storage.derived.dispatch_state import UNKNOWN_COUNT, known_count
+from actors.storage.derived.dispatch_state import UNKNOWN_COUNT, DispatchState, known_count
 from actors.storage.derived.queue_files import Queue
+from wire.files.commit_log import scan_heads
 
 QUEUE = f"{ROOT}/consumequeue/t/0"
 LAST = f"{QUEUE}/{2000:020d}"
@@ -88,3 +90,28 @@ def test_a_sum_that_no_field_holds_is_unknown() -> None:
     far = Queue(folder="", bases=[0], next_bytes=20 << 62, end_bytes=1)
     assert known_count(far.units_count) == 1 << 62
     assert known_count(2 * far.units_count) == UNKNOWN_COUNT
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "from_unit"),
+    [(0, 0, 4), (0, 10, 0), (0, 8, 0), (2, 10, 0), (3, 6, 0), (6, 8, 0)],
+)
+def test_damaged_units_of_a_log_that_was_cut_below_them(
+    first: int, end: int, from_unit: int
+) -> None:
+    """Ten units were flushed, and the log now holds four of their records."""
+    disk = sim_disk()
+    env, size, data = flushed_files(disk)
+    disk.open(f"{QUEUE}/{0:020d}", "w").pwrite(bytes(20 * (end - first)), 20 * first)
+    store = opened(disk)
+    store.log.append(data[: 4 * size])
+    state = DispatchState.read(disk, LAYOUT.dispatched)
+    offsets = finish(next_offsets(disk, LAYOUT, small_group(), store.log, state))
+    assert offsets == {("t", 0): 4}
+    files = DerivedFiles(env=env, layout=LAYOUT, group=small_group())
+    at_bytes = finish(files.recover(0, 4 * size))
+    assert at_bytes == from_unit * size
+    finish(files.put(scan_heads(data[at_bytes:], physical_offset=at_bytes)[0]))
+    units = files.queues.units("t", 0, 0, 20)
+    assert [unit[0] for unit in units] == [number * size for number in range(10)]
+    files.close()

@@ -57,7 +57,9 @@ async def test_a_start_after_an_ordered_stop_looks_at_no_queue(
     assert disk.exists(LAYOUT.queue_ends)
     with monkeypatch.context() as patch:
         for module in (opening, consume_queue):
-            patch.setattr(module, "scan_queue", lambda *given: pytest.fail("a queue is looked at"))
+            patch.setattr(
+                module, "scan_cut_queue", lambda *given: pytest.fail("a queue is looked at")
+            )
         async with running(disk) as kit:
             assert not disk.exists(LAYOUT.queue_ends), "it serves once"
             await all_there(kit)

@@ -32,6 +32,11 @@ DELETED_MS_MAX: Final = 1 << 42
 _deleted = msgspec.json.Decoder(dict[str, Any])
 
 
+def as_long(number: int) -> int:
+    """Return the number as Java's long has it: after the largest comes the smallest."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 class DataVersion(JavaObject, frozen=True, eq=False):
     """The version of a table. Two versions are equal if all three numbers are.
 
@@ -60,10 +65,13 @@ class DataVersion(JavaObject, frozen=True, eq=False):
         return hash(self.key)
 
     def next(self, now_ms: int) -> DataVersion:
-        """Return the version after one more change. Its epoch stays, or it would be earlier."""
+        """Return the version after one more change. Its epoch stays, or it would be earlier.
+
+        The counter is a long, as in Java: no file that is read has a larger one.
+        """
         return msgspec.structs.replace(
             self,
-            counter=self.counter + 1,
+            counter=as_long(self.counter + 1),
             state_version=self.state_version or 0,
             timestamp=now_ms,
         )

@@ -19,8 +19,8 @@ version is known. Instead of a table of several parts only the version is compar
 (QUERY_DATA_VERSION, which renews as well). Changed topics are sent one by one, each under a version
 of its own, as no name server accepts a topic that it knows with a version that it knows; the last
 one has the table's version. So a name server gives back only what it took from the changed topics.
-If a topic was deleted, the next table is new, and it gives back all. Both are as with upstream's
-brokers.
+If a topic was deleted, with changes of others or alone, the next table is new, and it gives back
+all. Both are as with upstream's brokers.
 
 Before changed topics, the version that the name server should have is compared: one of 4.x that was
 restarted takes a single topic for all of them, and accepts no others under that topic's version. A
@@ -43,7 +43,7 @@ from typing import Final
 import attrs
 import msgspec
 
-from wire.broker.topics import DataVersion, TopicConfig, TopicTable
+from wire.broker.topics import DataVersion, TopicConfig, TopicTable, as_long
 
 PERIOD_S: Final = 30.0
 """The seconds from one full registration to the next. Upstream: registerNameServerPeriod."""
@@ -95,7 +95,7 @@ def _only(table: TopicTable, rows: dict[str, TopicConfig], version: DataVersion)
 
 
 def _earlier(version: DataVersion, by: int) -> DataVersion:
-    return msgspec.structs.replace(version, timestamp=version.timestamp - by)
+    return msgspec.structs.replace(version, timestamp=as_long(version.timestamp - by))
 
 
 def _changed(old: TopicTable, new: TopicTable) -> Iterator[tuple[str, TopicConfig]]:
@@ -180,8 +180,10 @@ class Registration:
             return Told(table=told, timeout_s=TOPIC_CALL_S, compares=True)
         rows, left = dict(changed[:1]), len(changed) - 1
         has, version = {**told.topic_config_table, **rows}, told.data_version
-        self._single = table if self._is_known and not left else _only(told, has, version)
-        version = _earlier(table.data_version, left if self._is_known else left + 1)
+        # the table's own version would keep the next table, and what is gone, from the name server
+        is_all = self._is_known and has.keys() <= table.topic_config_table.keys()
+        self._single = table if is_all and not left else _only(told, has, version)
+        version = _earlier(table.data_version, left if is_all else left + 1)
         return Told(table=_only(table, rows, version), timeout_s=TOPIC_CALL_S)
 
     def answered(self, now_s: float, *, changed: bool = False) -> None:

@@ -145,7 +145,8 @@ class TransferWait(Generic[W]):
 
     @property
     def acknowledged_bytes(self) -> int:
-        """The highest offset that `copies` nodes ever held together, up to which readers see.
+        """The offset up to which readers see: the highest that as many nodes as an append needed
+        ever held together, and never below an append that was answered as done.
 
         It never falls.
         """
@@ -295,14 +296,16 @@ class TransferWait(Generic[W]):
         done = self._take_done(held_bytes)
         timed_out = (*late, *self._take_timed_out(now_s))
         unavailable, self._unavailable = tuple(self._unavailable), []
-        rose = held_bytes > self._acknowledged_bytes
+        # An append that needed fewer nodes than one needs now is acknowledged by its own need.
+        shown_bytes = max(held_bytes, done[-1][0].next_bytes if done else 0)
+        rose = shown_bytes > self._acknowledged_bytes
         if rose:
-            self._acknowledged_bytes = held_bytes  # AcknowledgedMonotonic
+            self._acknowledged_bytes = shown_bytes  # AcknowledgedMonotonic
         return Effects(
             done=done,
             timed_out=timed_out,
             unavailable=unavailable,
-            acknowledged_bytes=held_bytes if rose else None,
+            acknowledged_bytes=shown_bytes if rose else None,
             deadline_s=self._deadlines[0][0] if self._deadlines else None,
         )
 

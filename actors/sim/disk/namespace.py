@@ -4,6 +4,8 @@ Every creation, rename and removal is pending until its folder is synced. A powe
 each folder, the first of its pending operations, a random number of them: a rename happened wholly
 or not at all, and an operation that depends on a lost one is lost too. `mkdir` syncs what it makes
 unless it is told not to.
+
+Names that were synced in a folder that is itself new are durable once the folder's own name is.
 """
 
 from __future__ import annotations
@@ -28,11 +30,16 @@ FOLDER = Folder()
 Node = Inode | Folder
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class _Change:
-    """One pending operation: what each path that it touched holds afterwards (None: nothing)."""
+    """One pending operation: what each path that it touched holds afterwards (None: nothing).
+
+    Attributes:
+        is_synced: whether only the name of a new folder above it is missing.
+    """
 
     after: tuple[tuple[str, Node | None], ...]
+    is_synced: bool = False
 
     @property
     def folders(self) -> list[str]:
@@ -168,9 +175,17 @@ class Namespace:
             self._change((name, None))
 
     def sync_dir(self, path: str) -> None:
-        """Make the pending operations of this folder durable, and all on which they depend."""
+        """Make the pending operations of this folder durable, and all on which they depend.
+
+        If the folder is not durable itself, they are once its own name is. Operations in an older
+        folder of the same name are not among them.
+        """
         folder = posixpath.normpath(path)
         self._need_folder(folder, path)
+        if (made := self._made(folder)) is not None:
+            for change in self._pending[self._pending.index(made) :]:
+                change.is_synced |= folder in change.folders
+            return
         wanted: list[_Change] = []
         needed: set[str] = set()
         for change in reversed(self._pending):
@@ -190,6 +205,24 @@ class Namespace:
             elif not change.is_below(gone):
                 left.insert(0, change)
         self._pending = left
+        self._reach()
+
+    def _made(self, folder: str) -> _Change | None:
+        """Return the pending operation that made a folder, or one above it; None: all are
+        durable.
+        """
+        for change in reversed(self._pending):
+            path, node = change.after[0]  # a renamed folder is no new one
+            if isinstance(node, Folder) and f"{folder}/".startswith(f"{path}/"):
+                return change
+        return None
+
+    def _reach(self) -> None:
+        """Make durable what was synced in folders that are durable now."""
+        for change in tuple(self._pending):
+            if change.is_synced and not any(map(self._made, change.folders)):
+                _put(self._durable, change)
+                self._pending.remove(change)
 
     def power_loss(self, rng: random.Random) -> list[Inode]:
         """Keep the first pending operations of each folder, a random number of them, and return the
@@ -202,11 +235,13 @@ class Namespace:
         left = {folder: rng.randint(0, number) for folder, number in sorted(count.items())}
         lost: set[str] = set()
         for change in self._pending:
-            kept = all(left[folder] > 0 for folder in change.folders)
+            kept = change.is_synced or all(left[folder] > 0 for folder in change.folders)
             for folder in change.folders:
                 left[folder] -= 1
-            if kept and not change.touches(lost):
+            if kept and not change.touches(lost) and lost.isdisjoint(change.folders):
                 _put(self._durable, change)
+                if any(node is None for _, node in change.after):
+                    self._drop_orphans()
             else:
                 lost.update(path for path, _ in change.after)
         self._pending.clear()

@@ -25,6 +25,7 @@ from actors.sim.dledger.machine import Did, MachineOptions, SimRegisters
 from actors.sim.history import MachineDid
 from actors.sim.machines import SimMachines, sim_config
 from actors.sim.world import World
+from actors.storage.files.room import room_to_start
 from actors.storage.ledger import store_messages
 from actors.storage.node.identity import NodeDirectory, open_directory
 from actors.trees.dledger import group_tree
@@ -226,17 +227,22 @@ class SimGroups(SimMachines[SimMember]):
         return main
 
     def _directory(self, env: Env, name: str) -> NodeDirectory:
-        """Open the folder with what a node knows of itself, apart from its groups."""
+        """Open the folder with what a node knows of itself, apart from its groups.
+
+        Raises: NoRoomToStart.
+        """
         config, groups = self.config, self.config.ledger_groups_of(name)
-        return open_directory(
-            env.disk,
-            config.node_dir(name),
-            cluster=config.name,
-            node=name,
-            groups=[group.name for group in groups],
-            settings={},
-            ledgers=groups,
-        )
+        path = config.node_dir(name)
+        with room_to_start(env.disk, path):
+            return open_directory(
+                env.disk,
+                path,
+                cluster=config.name,
+                node=name,
+                groups=[group.name for group in groups],
+                settings={},
+                ledgers=groups,
+            )
 
     def _maker(
         self, name: str, group: str, machines: dict[str, SimRegisters]

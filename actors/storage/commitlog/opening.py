@@ -34,6 +34,7 @@ from actors.storage.derived.queue_files import (
     QUEUE_OFFSET_LAST,
     QUEUES_PER_STEP,
     queue_folder,
+    scan_cut_queue,
     scan_queue,
     walk_queues,
 )
@@ -134,7 +135,10 @@ def open_store(
     judged = yield from _judge(disk, layout, group, is_master)
     disk.mkdir(layout.root)
     truncation.finish_interrupted(disk, layout)
-    log = CommitLog.load(disk, layout.commit_log, group.segment_bytes)
+    try:
+        log = CommitLog.load(disk, layout.commit_log, group.segment_bytes)
+    except CorruptLog as error:
+        raise CorruptLog(f"{error}. {recovery.CURE}") from None  # chaining would report it twice
     with ExitStack() as files:
         files.callback(log.close, remove_spare=False)
         mark, _ = SideFile.open(disk, layout.synced, 1)
@@ -310,7 +314,8 @@ def _find_end(
     if not log.bases():
         if mark_bytes and not compat:
             raise CorruptLog(
-                f"{layout.commit_log}: no files, but all below {mark_bytes} was synced once"
+                f"{layout.commit_log}: no files, but all below {mark_bytes} was synced once."
+                f" {recovery.CURE}"
             )
         return recovery.ScanResult()
     dispatched = state.dispatched_bytes if state is not None else NEVER
@@ -377,17 +382,18 @@ def next_offsets(
     start = trusted = min(max(state.dispatched_bytes, log.min_bytes), log.written_bytes)
     count = 0
     for number, key in enumerate(queues, 1):
-        queue = scan_queue(disk, queue_folder(folder, *key), file_bytes, trusted)
+        path, flushed = queue_folder(folder, *key), state.dispatched_bytes
+        queue, had = scan_cut_queue(disk, path, file_bytes, trusted, flushed)
+        count += had
         if number % QUEUES_PER_STEP == 0:
             yield
         if queue is None:
             start = log.min_bytes
             continue
-        count += queue.units_count
         offsets[key] = queue.next_offset
         if queue.end_bytes <= given_up.end_bytes:
             unsure[key] = max(queue.next_offset, given_up.next_offset)
-    if state.lacks_units(count, trusted) or trusted <= begun_bytes:
+    if state.lacks_units(count, max(trusted, state.dispatched_bytes)) or trusted <= begun_bytes:
         start = log.min_bytes
     units = offsets if start == trusted else {}
     end = log.written_bytes

@@ -24,6 +24,7 @@ import enum
 import struct
 from collections.abc import Generator
 from contextlib import closing
+from typing import Final
 
 import attrs
 
@@ -339,6 +340,14 @@ def file_ending(stopped: Scanned, base: int, at: int, segment_bytes: int) -> Fil
     return FileEnd(base=base, at_bytes=at, ending=Ending.BAD, reason=reason)
 
 
+CURE: Final = (
+    "Where another member has these records, empty this group's folder and start the node: it"
+    " copies them anew. If it is the master, promote another node first (OPERATING.md, A node does"
+    " not start)"
+)
+"""What to do about a log with which no start goes on, so that no `repair` can be asked for."""
+
+
 def _refuse_damage(
     disk: Disk, log: CommitLog, found: ScanResult, mark: int, record_bytes_max: int
 ) -> None:
@@ -359,8 +368,7 @@ def _refuse_damage(
     reason = found.reason or "nothing is written there"
     raise CorruptLog(
         f"{path}: byte {end % size} (offset {end}): {reason}, "
-        f"but all below {mark} was synced once; nothing was changed, and `repair` asks nodes that"
-        " run (OPERATING.md, Something is wrong)"
+        f"but all below {mark} was synced once; nothing was changed. {CURE}"
     )
 
 

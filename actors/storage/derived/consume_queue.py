@@ -38,7 +38,7 @@ from actors.storage.derived.queue_files import (
     queue_folder,
     queue_key,
     queue_path,
-    scan_queue,
+    scan_cut_queue,
 )
 from actors.storage.files.whole_files import create_sized
 from wire.files.commit_log import RecordHead, segment_offset
@@ -62,12 +62,15 @@ class ConsumeQueues:
         folder: absolute path of `consumequeue/`.
         file_bytes: the size of every file, a multiple of 20.
         log_min_bytes: the log's first offset. No unit below it leads to a record any more.
+        known_count: what `units_count` was before units were cut; it is set by `recover` and
+            `take`.
     """
 
     _disk: Disk
     folder: str
     file_bytes: int
     log_min_bytes: int = attrs.field(default=0, init=False)
+    known_count: int = attrs.field(default=0, init=False)
     _queues: dict[QueueKey, Queue] = attrs.field(factory=dict, init=False)
     _handles: OrderedDict[str, File] = attrs.field(factory=OrderedDict, init=False)
     _dirty: dict[str, None] = attrs.field(factory=dict, init=False)
@@ -106,11 +109,14 @@ class ConsumeQueues:
     def __iter__(self) -> Iterator[Queue]:
         return iter(self._queues.values())
 
-    def recover(self, found: Sequence[QueueKey], log_end_bytes: int) -> Generator[None, None, bool]:
+    def recover(
+        self, found: Sequence[QueueKey], log_end_bytes: int, known_bytes: int = 0
+    ) -> Generator[None, None, bool]:
         """Load all queues, and cut the units of records that begin at or behind the log's end.
 
         Args:
             found: the queues of the store.
+            known_bytes: the offset up to which units were counted, for `known_count`.
 
         Returns: whether a queue was dropped, so that the whole log has to be dispatched again.
         Raises: OSError. Yields after every few queues.
@@ -118,7 +124,9 @@ class ConsumeQueues:
         dropped = False
         for number, key in enumerate(found, 1):
             path = self._folder_of(*key)
-            queue = scan_queue(self._disk, path, self.file_bytes, log_end_bytes)
+            ends = self.file_bytes, log_end_bytes, known_bytes
+            queue, count = scan_cut_queue(self._disk, path, *ends)
+            self.known_count += count
             if number % QUEUES_PER_STEP == 0:
                 yield
             if queue is None or queue.end_bytes < 0:
@@ -135,7 +143,7 @@ class ConsumeQueues:
         """Load all queues from the table of `queue_ends`, without reading their files."""
         self._queues = dict(found)
         self._end_bytes = max((queue.end_bytes for queue in self), default=-1)
-        self._units_count = sum(queue.units_count for queue in self)
+        self.known_count = self._units_count = sum(queue.units_count for queue in self)
 
     def drop(self, topic: str, queue_id: int) -> None:
         """Delete a queue whose units are incomplete. Dispatching the whole log again

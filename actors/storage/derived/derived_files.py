@@ -207,8 +207,9 @@ class DerivedFiles:
         if ends:
             self.queues.take(ends)
         elif not dropped:
-            dropped = yield from self.queues.recover(found, trusted)
-        dropped |= state.lacks_units(self.queues.units_count, trusted)
+            dropped = yield from self.queues.recover(found, trusted, state.dispatched_bytes)
+        below_bytes = max(trusted, state.dispatched_bytes)
+        dropped |= state.lacks_units(self.queues.known_count, below_bytes)
         try:
             dropped |= yield from self.index.recover(state)
             if not dropped:

@@ -304,6 +304,31 @@ def scan_queue(disk: Disk, folder: str, file_bytes: int, below_bytes: int) -> Qu
     return Queue(folder=folder, bases=bases, next_bytes=next_bytes, end_bytes=end_bytes)
 
 
+def scan_cut_queue(
+    disk: Disk, folder: str, file_bytes: int, below_bytes: int, known_bytes: int
+) -> tuple[Queue | None, int]:
+    """Find where a queue ends as `scan_queue` does, although the log may have been cut.
+
+    Of a queue that loses units with the log, the unit at the new end has to show that: a damaged
+    part would look like the end, and the queue offsets of the units in it would be given twice.
+
+    Args:
+        known_bytes: the offset up to which units were counted before the log was cut.
+
+    Returns: the queue; None if it has to be built anew. And how many units (`units_count`) it had
+        up to `known_bytes`, or `below_bytes` if that is higher.
+    """
+    whole = scan_queue(disk, folder, file_bytes, max(below_bytes, known_bytes))
+    if whole is None or whole.end_bytes <= below_bytes:
+        return whole, 0 if whole is None else whole.units_count
+    queue = scan_queue(disk, folder, file_bytes, below_bytes)
+    if queue is not None and queue.next_bytes < whole.next_bytes:
+        with closing(_Scan(disk, folder, file_bytes, known_bytes)) as scan:
+            if not scan.is_first_cut(queue.next_bytes, below_bytes):
+                queue = None
+    return queue, whole.units_count
+
+
 @attrs.define
 class _Scan:
     """Reads units of one queue by their position in bytes, with one open file."""
@@ -375,6 +400,11 @@ class _Scan:
                 break
             used += 1
         return used
+
+    def is_first_cut(self, at: int, cut_bytes: int) -> bool:
+        """Whether the unit at position `at` is one of a record behind `cut_bytes`."""
+        ((offset, size, _),) = self._units(at, at + UNIT_BYTES)
+        return is_used(offset, size) and cut_bytes <= offset < self._below_bytes
 
     def _counts(self, unit: tuple[int, int, int]) -> bool:
         return is_used(unit[0], unit[1]) and unit[0] < self._below_bytes

@@ -16,7 +16,7 @@ entries.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -65,6 +65,8 @@ class DerivedWalk:
         end: the offset at which the walk ends; None: at the log's end.
         only: the only queue whose units are compared; None: all queues.
         read_bytes: how many bytes of the log were read so far.
+        damaged: where records begin that are readable, but not what was written, and where they
+            end. They are passed over.
     """
 
     reader: LogReader
@@ -77,6 +79,7 @@ class DerivedWalk:
     only: QueueKey | None = None
     is_done: bool = False
     read_bytes: int = 0
+    damaged: Mapping[int, int] = attrs.field(factory=dict)
     _wanted: int = 0
 
     @property
@@ -129,6 +132,11 @@ class DerivedWalk:
             size_max=self.record_bytes_max,
             delay_levels_ms=self.delay_levels_ms,
         )
+        for number, head in enumerate(heads if self.damaged else ()):
+            if head.physical_offset in self.damaged:
+                self.at = head.physical_offset
+                self._skip_to(self.damaged[self.at])
+                return heads[:number]
         self.at += stopped.end
         rest, file_end = len(data) - stopped.end, self.at - self.at % size + size
         self._wanted = 0
@@ -230,6 +238,7 @@ class DerivedScrubber(Actor[_Inbox]):
     _suspects: dict[QueueKey, int] = attrs.field(factory=dict, init=False)
     _round_at_s: float = attrs.field(default=0.0, init=False)
     _paused_s: float = attrs.field(default=0.0, init=False)
+    _damaged: dict[int, int] = attrs.field(factory=dict, init=False)
     _mends: tuple[Mend, ...] = attrs.field(default=(), init=False)
     _so_far: MendedSoFar = attrs.field(default=MendedSoFar(count=0, file=""), init=False)
 
@@ -253,7 +262,9 @@ class DerivedScrubber(Actor[_Inbox]):
                 )
             case _Answered(outcome=ScrubRange() as held):
                 await self._step(held)
-            case _Checked(outcome=Checked(until_bytes=until)):
+            case _Checked(outcome=Checked(until_bytes=until, rotten=is_rotten)):
+                if is_rotten:
+                    self._pass_damaged(until)
                 self._mend(until)
             case _Mended(outcome=Mended() as done):
                 self._count(done)
@@ -352,6 +363,7 @@ class DerivedScrubber(Actor[_Inbox]):
             queues=queues,
             index=index if with_index else None,
             at=held.min_bytes,
+            damaged=dict(self._damaged),
         )
 
     def _end(self, walk: DerivedWalk) -> None:
@@ -362,6 +374,7 @@ class DerivedScrubber(Actor[_Inbox]):
         else:
             self._round = None
             self._round_at_s = self.ctx.now_s() + ROUND_PAUSE_S
+            self._damaged.clear()
 
     # ---- mending ----
 
@@ -383,6 +396,27 @@ class DerivedScrubber(Actor[_Inbox]):
             timeout_s=ASK_TIMEOUT_S,
             on_reply=lambda outcome: _Checked(outcome=outcome),
         )
+
+    def _pass_damaged(self, until_bytes: int) -> None:
+        """Begin the round again without a record that is not what was written, so its entry cannot
+        be known: the links of later entries and the slots were compared with a wrong one.
+        """
+        is_wrong = [
+            each
+            for each in self._mends
+            if isinstance(each, EntryMend) and each.next_bytes > until_bytes
+        ]
+        if not is_wrong:
+            return
+        first = min(is_wrong, key=lambda each: each.first_bytes)
+        self._mends = tuple(each for each in self._mends if isinstance(each, UnitMend | EntryMend))
+        self._round = None
+        if len(self._damaged) < HOLES_MAX:
+            self._damaged[first.first_bytes] = first.next_bytes
+            self._round_at_s = self.ctx.now_s()
+        else:
+            self._damaged.clear()
+            self._round_at_s = self.ctx.now_s() + ROUND_PAUSE_S
 
     def _mend(self, until_bytes: int) -> None:
         """Mend from records whose bytes are what was written; others wait until they are mended

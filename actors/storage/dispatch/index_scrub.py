@@ -240,7 +240,10 @@ class IndexScrub:
             yield from self._look_ahead(found)
             yield from self._judge(found)
             if len(self._due) > HELD_MAX:
-                yield from self._judge_first(len(self._due) - HELD_MAX // 2, found)
+                count = len(self._due) - HELD_MAX // 2
+                ahead = self._around_hole(self._due, self._due[-1].head.physical_offset)[0]
+                yield from self._judge_first(min(ahead, count), found)
+                del self._due[: max(0, count - ahead)]
         except OSError:
             self._is_over = True
             raise
@@ -257,8 +260,16 @@ class IndexScrub:
             due, stored = self._due, self._stored
             if due and due[-1].head.physical_offset >= self.proof.limit_bytes:
                 due.clear()  # meanwhile everything is derived anew
+            ahead, behind = self._around_hole(due, self.proof.limit_bytes)
+            is_holed = bool(behind) or ahead < len(due)
             if due and stored and not self._is_other(stored[0].unit):
-                yield from self._judge_first(len(due), found)
+                yield from self._judge_first(ahead, found)
+            if due and is_holed:  # they are written from the end of the index on
+                while len(stored) <= HELD_MAX and (some := self._next_units()):
+                    stored += some
+                    yield
+                if len(stored) > HELD_MAX:
+                    due.clear()
             yield from self._gap(due, stored, self.proof.limit_bytes, found)
             due.clear()
             stored.clear()
@@ -305,6 +316,16 @@ class IndexScrub:
 
     def _is_in_hole(self, offset: int) -> bool:
         return any(start <= offset < end for start, end in self.holes)
+
+    def _around_hole(self, due: Sequence[_Due], end: int) -> tuple[int, int]:
+        """Return how many of the due entries stand ahead of a hole before `end`, and the number of
+        the first behind it; with no hole all are ahead, and the first is behind.
+        """
+        inside = [(start, stop) for start, stop in self.holes if self._last_bytes < start < end]
+        if not inside:
+            return len(due), 0
+        offsets = [each.head.physical_offset for each in due]
+        return bisect_left(offsets, inside[0][0]), bisect_left(offsets, inside[-1][1])
 
     def _leads(self, unit: IndexUnit) -> RecordHead | None:
         """Return the record to which the entry leads, if it has such a key; else None."""
@@ -365,13 +386,24 @@ class IndexScrub:
         """Judge the entries between two that are right.
 
         Missing entries are written over useless ones, the last first, because before the log's
-        begin others were in the first positions.
+        begin others were in the first positions. If records between them could not be read, those
+        ahead of these are written first, and the positions between are left to another round.
         """
-        missing, wanted = list(due), {}
+        ahead, behind = self._around_hole(due, end)
+        missing, wanted = list(due[behind:]), {}
+        if behind and (self._newest_head is not None or not self.proof.min_bytes):
+            first = list(due[ahead - 1 :: -1]) if ahead else []
+            for position in range(len(stored)):
+                if not first:
+                    break
+                if not self._stays(stored[position].unit, end):
+                    wanted[position] = first.pop()
+                if position % ENTRIES_PER_STEP == 0:
+                    yield
         for position in reversed(range(len(stored))):
             if not missing:
                 break
-            if not self._stays(stored[position].unit, end):
+            if position not in wanted and not self._stays(stored[position].unit, end):
                 wanted[position] = missing.pop()
             if position % ENTRIES_PER_STEP == 0:
                 yield

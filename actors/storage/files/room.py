@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from actors.env.protocols import Disk
-from actors.errors import NO_ROOM_CODES, LogFull
+from actors.errors import NO_ROOM_CODES, LogFull, NoRoomToStart
 from actors.events.store import DiskUsageChanged
 from actors.readable import size
 from actors.runtime import ActorRef
@@ -85,6 +85,21 @@ def why_no_room(disk: Disk, path: str, error: Exception) -> str:
 def why_failed(disk: Disk, path: str, error: OSError) -> str:
     """For people: why an access failed, for any error of a disk."""
     return why_no_room(disk, path, error) if error.errno in NO_ROOM_CODES else str(error)
+
+
+@contextmanager
+def room_to_start(disk: Disk, path: str) -> Iterator[None]:
+    """Raises: NoRoomToStart instead of the system's error; another OSError as it is.
+
+    Args:
+        path: what a start writes to, for people.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_ROOM_CODES:
+            raise NoRoomToStart(f"{path}: {why_no_room(disk, path, error)}") from error
+        raise
 
 
 @attrs.frozen

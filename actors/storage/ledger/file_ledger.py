@@ -362,10 +362,17 @@ class FileLedger(LedgerStore):
                 self._log.delete_first()
                 head = need_first_of_log(self._disk, self._log)
                 self.begin_index = head.index
-                self._index.drop_below(head.index)
-                self._sums.drop_below(head.index)
+                self._drop_records()
                 self._reader.drop_below(head.pos, head.index)
         return reason
+
+    def _drop_records(self) -> None:
+        """Delete the files that hold only records of entries that have gone. If a sync under way
+        covers such files, they stay until it ends: it may not have opened them yet.
+        """
+        if self._sync is None or not self._sync.whole:
+            self._index.drop_below(self.begin_index)
+            self._sums.drop_below(self.begin_index)
 
     # ---- small files ----
 
@@ -429,6 +436,9 @@ class FileLedger(LedgerStore):
             if work.risky:
                 self._mark.sync()
                 self._mark_dirty = False
+        if work.whole:
+            with self._changing("deleting the oldest file"):
+                self._drop_records()
         self.synced_index, self._synced_bytes = work.index, work.end_bytes
         return self._mark_dirty or self._index.log.is_dirty
 

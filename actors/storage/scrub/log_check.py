@@ -200,27 +200,31 @@ class LogCheck:
         first, behind = self.parsed
         trusts = first <= base and not any(base <= each < end for each in self.rotten)
         record_at = min(max(base, behind), end) if trusts else base
-        at = self._first_unknown(base)
+        at = self.first_unknown(base)
         parses = not self._is_own(base) and record_at < end and at < end
         return Walk(base, end, base if parses else at, parses=parses, record_at=record_at)
 
     def walk_all(self, base: int) -> Walk:
         """Return a walk through the whole file, also through ranges that have digests."""
         end = base + self.digests.segment_bytes
-        parses = not self._is_own(base) and self._first_unknown(base) < end
+        parses = not self._is_own(base) and self.first_unknown(base) < end
         return Walk(base, end, base, parses=parses)
 
     def _is_own(self, base: int) -> bool:
         return self.own_from_bytes is not None and base >= self.own_from_bytes
 
-    def step(self, walk: Walk) -> Steps[int]:
+    def step(self, walk: Walk, until: int | None = None) -> Steps[int]:
         """Check the next ranges of a walk. Returns: their size; 0 if none is complete, or it ended.
+
+        Args:
+            until: no range that begins there or behind it is checked; None: up to the file's end.
 
         Raises: OffsetGone.
         """
         keeps = walk.parses and not walk.broken
         size = PARSE_BYTES if keeps else STEP_BYTES
-        spans = self._complete(walk.at, min(walk.at + size, walk.end))
+        end = walk.end if until is None else min(walk.end, until)
+        spans = self._complete(walk.at, min(walk.at + size, end))
         if not spans:
             return 0
         known = self._known(spans)
@@ -500,7 +504,7 @@ class LogCheck:
         self.by_records.pop(start, None)
         self.healed.discard(start)
 
-    def _first_unknown(self, base: int) -> int:
+    def first_unknown(self, base: int) -> int:
         """Return where a file's first range without a digest begins; its end if all have one."""
         end = base + self.digests.segment_bytes
         for first in range(base, end, COMPARE_BYTES):

@@ -2,10 +2,11 @@
 
 Messages: LogGrew from the store. Check comes from an actor that is about to send log bytes, and is
 answered once they have been compared with their digests, so that a damaged copy is never copied.
-GetScrubbed is answered at once. Readers send Doubt about bytes that they could not show. See
-`mending` for the questions of `repair`. It asks the group's syncer to sync files whose damage reads
-well again, and sends CopyState to the role keeper, to the readers, and to a subscriber, the slave's
-client. A restart goes on with what is in its files; a round of the scrub begins anew.
+GetScrubbed is answered at once. Readers send Doubt about bytes that they could not show. Look comes
+from `repair`, whose other questions are in `mending`. It asks the group's syncer to sync files
+whose damage reads well again, and sends CopyState to the role keeper, to the readers, and to a
+subscriber, the slave's client. A restart goes on with what is in its files; a round of the scrub
+begins anew.
 
 It does three things, the most urgent first. It answers Check. It makes digests of what the store
 has parsed as it opened, and of what was written (on a slave, once its records were parsed, and
@@ -57,6 +58,8 @@ from actors.storage.scrub.scrubber_messages import (
     CopyState,
     Doubt,
     GetScrubbed,
+    Look,
+    Looked,
     ScrubProgress,
     Watch,
 )
@@ -135,7 +138,7 @@ class _FileSynced:
     outcome: FileSynced | Exception
 
 
-Message: TypeAlias = LogGrew | Check | Doubt | Watch | GetScrubbed | mending.Message
+Message: TypeAlias = LogGrew | Check | Doubt | Watch | GetScrubbed | Look | mending.Message
 _Timed: TypeAlias = _GoOn | _ScrubDue | _RecheckDue | _LookDue | _DigestOn | _SyncDue
 _Inbox: TypeAlias = Message | _Timed | _DigestsSynced | _FileSynced
 
@@ -174,6 +177,7 @@ class Scrubber(Actor[_Inbox]):
     _mender: mending.Mender = attrs.field(init=False)
     _live: Walk = attrs.field(init=False)
     _round: Walk | None = attrs.field(default=None, init=False)
+    _looking: Walk | None = attrs.field(default=None, init=False)  # of the last Look
     _progress: ScrubProgress = attrs.field(init=False)
     _min_bytes: int = attrs.field(default=0, init=False)
     _written_bytes: int = attrs.field(default=0, init=False)
@@ -256,6 +260,8 @@ class Scrubber(Actor[_Inbox]):
                 await self._watching.tell(self._state_of_copy())
             case GetScrubbed():
                 message.reply_to.send(self._progress.said(self._min_bytes))
+            case Look():
+                message.reply_to.send(await self._look_on(message.position))
             case _ScrubDue():
                 await self._scrub()
             case _RecheckDue():
@@ -408,6 +414,26 @@ class Scrubber(Actor[_Inbox]):
             self._round, after_s = None, DIGEST_WITHIN_S  # until then LogGrew says what there is
         self._progress.read(walk.at)
         self.ctx.timers.start("scrub", after_s, _ScrubDue())
+
+    async def _look_on(self, position: int) -> Looked:
+        """Take one step of a round that `repair` drives.
+
+        The last file is compared as far as it has digests. Only the live walk makes them, for it
+        alone knows whether bytes have changed since they came.
+        """
+        walk, live = self._looking, self._live
+        if walk is None or walk.is_done or walk.at != position:
+            size = self._check.digests.segment_bytes
+            walk = self._looking = self._check.walk_all(position - position % size)
+        try:
+            until = self._check.first_unknown(live.base) if walk.base == live.base else live.base
+            done = await self._run(self._check.step(walk, until))
+        except OffsetGone:
+            return Looked(next_bytes=walk.end, is_over=False)
+        self._progress.read(walk.at)
+        if not done:
+            self._progress.ended(self.ctx.now_s())
+        return Looked(next_bytes=walk.at, is_over=not done)
 
     def _end_round(self) -> None:
         """End a round; one that had room for all damage from its beginning on has found all."""

@@ -40,6 +40,32 @@ class GetScrubbed:
     reply_to: ReplyTo[Scrubbed]
 
 
+@attrs.frozen(kw_only=True)
+class Looked:
+    """The answer to Look.
+
+    Attributes:
+        next_bytes: where to look next; all from the position that was asked for up to there was
+            read, or has expired.
+        is_over: whether there is nothing behind it that was digested.
+    """
+
+    next_bytes: int
+    is_over: bool
+
+
+@attrs.frozen(kw_only=True)
+class Look:
+    """From `repair`: read some of the log from `position` on again, now. Answered with Looked.
+
+    Whoever asks again from `next_bytes` on until it is over has read the log as a round of the
+    scrub does, at once and with the last file, also where `scrub_bytes_per_s` is 0.
+    """
+
+    position: int
+    reply_to: ReplyTo[Looked]
+
+
 @attrs.define
 class ScrubProgress:
     """Counts how much of one log was read since the start.

@@ -153,7 +153,10 @@ async def _check(env: Env, command: arguments.Check) -> int:
     good = all(each.is_good for each in reports)
     is_damaged = any(each.findings.damage_count for each in reports)
     result = {"path": target.path, "good": good, **by_key(reports)}
-    await answer(result, check_lines(reports), json=command.json)
+    lines = check_lines(reports)
+    if target.identity is not None:
+        lines += cure_lines(reports, target.identity.node)
+    await answer(result, lines, json=command.json)
     if is_damaged:
         return EXIT_FAILED
     return EXIT_OK if good else EXIT_MENDS
@@ -452,6 +455,16 @@ def check_lines(reports: Sequence[Report]) -> list[str]:
             if count > len(found):
                 lines.append(f"{report.group}: {kind}: {count} in all")
     return lines
+
+
+def cure_lines(reports: Sequence[Report], node: str) -> list[str]:
+    """Say what to do about the damage of a node's groups, one line each."""
+    return [
+        f"{one.group}: while the node runs, `repair {node} {one.group}` mends what another member"
+        f" has. If it does not start: {one.cure}"
+        for one in reports
+        if one.cure and any(one.cure not in line for line in one.findings.damage)
+    ]
 
 
 def pending_lines(found: Pending, now_ms: int) -> list[str]:

@@ -8,6 +8,8 @@ from typing import ClassVar
 
 import attrs
 
+from actors.storage.commitlog.recovery import CURE
+
 FINDINGS_MAX = 50
 """How many lines of each kind are kept for each store; more are counted. Such a log has one cause
 for all."""
@@ -99,6 +101,8 @@ class Report(ABC):
     Attributes:
         mode: the mode of the store, a key of `actors.storage.kinds.KINDS`.
         columns: the headings of the figures in a table.
+        cure: what to do about damage with which a node does not start, for people; "": each
+            finding says so itself.
         group: the name of the group.
         state: "stopped", "running", "backup", "not stopped in order"; "in memory": the group
             keeps no entries on disk.
@@ -107,6 +111,7 @@ class Report(ABC):
 
     mode: ClassVar[str]
     columns: ClassVar[tuple[str, ...]]
+    cure: ClassVar[str] = ""
     group: str
     state: str = "stopped"
     findings: Findings = attrs.field(factory=Findings)
@@ -147,6 +152,7 @@ class StoreReport(Report):
     """
 
     mode = "classic"
+    cure = CURE
     columns: ClassVar[tuple[str, ...]] = (
         "files", "first", "end", "records", "synced", "dispatched", "units", "index entries"
     )  # fmt: skip

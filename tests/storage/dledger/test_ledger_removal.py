@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trio
-from ledger_kit import FILE, fresh, model, opened, sim_disk
+from ledger_kit import FILE, LAYOUT, fresh, model, opened, sim_disk
 from ledger_store_kit import running
 
 from actors.env.protocols import Disk
@@ -107,3 +107,33 @@ async def test_the_store_removes_at_once_and_says_where_the_log_begins(
         assert kit.grown[-1].cuts == cuts + 5
         said = [each for each in kit.events if isinstance(each, SegmentExpired)]
         assert [each.reason for each in said] == ["snapshot"] * 5
+
+
+def test_a_sync_under_way_finds_each_file_that_it_was_given() -> None:
+    disk = sim_disk()
+    ledger = filled(fresh(disk), disk=disk)
+    before = model(ledger)
+    records = [f"{folder}/{0:020}" for folder in (LAYOUT.index, LAYOUT.sums)]
+    work = ledger.begin_sync(whole=True)
+    assert set(records) <= set(work.paths)
+    assert removed(ledger, 36) == 9, "entries go meanwhile"
+    assert model(ledger) == before[36:]
+    for path in work.paths:  # a written group's sync may begin a second later
+        sync_file(disk, path)
+    ledger.end_sync(work)
+    assert not any(map(disk.exists, records)), "they hold only records of entries that have gone"
+    gone = ledger.begin_sync()
+    assert set(records) <= set(gone.gone), "the syncer must not keep them open"
+    ledger.end_sync(gone)
+    assert model(ledger) == before[36:]
+
+
+def test_a_store_that_ends_during_a_whole_sync_opens_where_its_log_begins() -> None:
+    disk = sim_disk()
+    ledger = filled(fresh(disk), disk=disk)
+    before = model(ledger)
+    ledger.begin_sync(whole=True)
+    assert removed(ledger, 36) == 9
+    ledger.close(ordered=True)
+    disk.power_loss()
+    assert model(opened(disk)) == before[36:]
