@@ -68,7 +68,7 @@ _WBITS_GZIP = 31
 
 NO_GROUPS: Final = ("api", "event_log", "events", "rpc")
 """The parts of a node whose paths have them where others have their group, /n0/GROUP/..."""
-ABOVE_GROUPS: Final = ("roles", "broker.registrars")
+ABOVE_GROUPS: Final = ("roles", "owners", "replicas", "broker.registrars")
 """The parts of a node that have one part for each group, /n0/roles/GROUP/..."""
 NUMBER_MAX: Final = 2**62
 """The largest boot, seq, number or position; a larger one is damage. The difference of two fits

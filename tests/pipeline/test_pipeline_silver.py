@@ -17,7 +17,7 @@ from actors.pipeline import bronze, silver
 from actors.pipeline.alarms import facts
 from actors.pipeline.audits.logs import clock_jumps
 from actors.pipeline.audits.logs import holes as audited_holes
-from actors.pipeline.event_files import MOMENT_MAX_US, NUMBER_MAX
+from actors.pipeline.event_files import ABOVE_GROUPS, MOMENT_MAX_US, NUMBER_MAX
 from actors.pipeline.locations import Location
 from actors.storage.node.event_reader import summarize
 from actors.trees.broker import REGISTRARS
@@ -248,7 +248,8 @@ def test_the_alarms_find_the_same_groups_in_paths(spark: SparkSession) -> None:
         "n0": "",
         "": "",
     }
-    groups |= {f"/n0/{name}/x/y": "" for name in RESERVED_GROUPS if name != "roles"}
+    groups |= {f"/n0/{name}/x/y": "" for name in RESERVED_GROUPS if name not in ABOVE_GROUPS}
+    groups |= {f"/n0/{name}/g/x": "g" for name in ABOVE_GROUPS}
     paths = spark.createDataFrame([(path,) for path in groups], "path string")
     found = paths.select("path", silver.group_of(paths["path"])).collect()
     assert {row[0]: row[1] for row in found} == groups

@@ -52,7 +52,7 @@ from actors.ha.core.start_rule import FirstByte, LastFile
 from actors.ha.core.transfer_wait import TransferWait, _Slave
 from actors.ha.settings import ClientSettings, ConnectionSettings
 from actors.storage.log.commit_log import CommitLog
-from actors.trees import classic
+from actors.trees import classic, commit_log
 
 Patch = pytest.MonkeyPatch
 
@@ -170,7 +170,7 @@ def part_of_the_range_counts(patch: Patch) -> None:
 def send_before_sync(patch: Patch) -> None:
     """Bytes leave the master before its own sync."""
     patch.setattr(
-        classic,
+        commit_log,
         "ConnectionSettings",
         lambda **given: ConnectionSettings(**{**given, "synced": False}),
     )

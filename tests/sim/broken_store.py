@@ -28,7 +28,7 @@ from actors.storage.log.syncer import Syncer
 from actors.storage.node import identity
 from actors.storage.scrub.log_check import LogCheck, Steps
 from actors.storage.scrub.mending import Mender
-from actors.trees import classic
+from actors.trees import commit_log
 
 Patch = pytest.MonkeyPatch
 
@@ -293,14 +293,14 @@ def made_again_is_dropped(patch: Patch) -> None:
 def show_what_is_not_acknowledged(patch: Patch) -> None:
     """Readers see all that is written."""
     patch.setattr(
-        classic, "PullService", lambda **given: PullService(**{**given, "unacknowledged": True})
+        commit_log, "PullService", lambda **given: PullService(**{**given, "unacknowledged": True})
     )
 
 
 def readers_forget_at_a_crash(patch: Patch) -> None:
     """A pull service that is started again knows nothing of what was acknowledged before."""
     patch.setattr(
-        classic,
+        commit_log,
         "PullService",
         lambda **given: PullService(**{**given, "mark": AcknowledgedMark()}),
     )
