@@ -147,6 +147,9 @@ def _copies(masters: Sequence[str], folders: Sequence[str]) -> tuple[tuple[Addre
         if path in seen:
             raise ConfigError(f"--into: expected a folder for each master, found {path} twice")
         seen.add(path)
+    for path in paths:
+        if outer := next((each for each in paths if path.startswith(f"{each}/")), None):
+            raise ConfigError(f"--into: expected separate folders, found {path} within {outer}")
     expected = "HOST:HA_PORT: expected a broker's host and its haListenPort"
     return tuple(
         (_address(text, expected), path) for text, path in zip(masters, paths, strict=True)

@@ -52,8 +52,8 @@ def test_all_that_may_be_said() -> None:
 
 
 def test_each_folder_may_follow_its_master() -> None:
-    found = parse(["a:1", "--into", "/x", "b:2", "--into", "/y"])
-    assert found.copies == ((Address("a", 1), "/x"), (Address("b", 2), "/y"))
+    found = parse(["a:1", "--into", "/x", "b:2", "--into", "/x-y"])
+    assert found.copies == ((Address("a", 1), "/x"), (Address("b", 2), "/x-y"))
     for text in ("[2001:db8::1]:3", "2001:db8::1:3"):
         assert parse([text, "--into", "/x"]).copies == ((Address("2001:db8::1", 3), "/x"),)
 
@@ -73,6 +73,8 @@ def test_each_folder_may_follow_its_master() -> None:
         ("b:a:1 --into x", "found 'b:a:1'"),
         ("a:1 b:2 --into x", "--into: expected one for each of 2 masters, found 1"),
         ("a:1 b:2 --into x --into x", "--into: expected a folder for each master, found"),
+        ("a:1 b:2 --into /x/y --into /x", "expected separate folders, found /x/y within /x"),
+        ("a:1 b:2 --into x --into x/../x/y/z", "--into: expected separate folders, found"),
         ("a:1 b:2 --into x --into y --metadata a:3", "--metadata: expected one for each of 2"),
         ("a:1 --into x --metadata a:2", "--metadata: expected a broker's host and its listenPort"),
         ("a:1 --into x --wait 0", "expected seconds above 0, found '0'"),
