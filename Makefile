@@ -20,7 +20,7 @@ help:
 	@echo "make test      all tests, three at a time: WORKERS=3 (interop needs Maven and Java)"
 	@echo "make quick     those that take a minute or two: no Java, Spark, processes or whole clusters"
 	@echo "make check     ruff and mypy --strict"
-	@echo "make sim       a sweep of simulated clusters: SEEDS=200 FIRST=0 MODE=classic|dledger"
+	@echo "make sim       a sweep of simulated clusters: SEEDS=200 FIRST=0 MODE=classic|dledger|autoswitch"
 	@echo "make replay    one simulated cluster again: SEED=7"
 	@echo "make shrink    a failing one, cut to a few lines: SEED=7"
 	@echo "make mutations our own code broken on purpose: which checker notices, at which seed"
