@@ -247,7 +247,11 @@ def _replicas_manager(own: ReplicaSetup) -> ReplicasManager:
 
 
 def _group_now(own: ReplicaSetup) -> SupervisorSpec:
-    """Return the group's tree by the role that its owner has."""
+    """Return the group's tree by the role that its owner has.
+
+    It is no pure function: it takes the cut that its owner has asked for, and moves on what readers
+    were shown. So it is called once for each start, and to print a tree that never runs.
+    """
     owned, epochs = own.replica.owned, own.replica.epochs
     promotion = Promotion(owned.build, owned.master)
     cut_bytes = owned.take_cut()

@@ -511,3 +511,25 @@ class Group(RuleBasedStateMachine):
 
 TestGroup = Group.TestCase
 TestGroup.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+
+
+# ---- the lease ----
+
+
+@pytest.mark.parametrize("need", [ALL_IN_SYNC, 2])
+def test_nothing_is_confirmed_once_the_lease_has_ended(need: int) -> None:
+    found = connected(2)
+    policy = InSyncStateSet(members=found, in_sync_replicas=need, min_in_sync_replicas=1)
+    found.lease_until_s = 10.0
+    found.grew(1500, 9.0)
+    found.acked(2, 20, 1200, 9.9)
+    assert policy.copied_bytes(need, 1500, ()) == 1200
+    assert policy.refusal(1500, ()) == ""
+    found.acked(2, 20, 1500, 10.0)
+    assert found.confirm_bytes == 1200
+    assert policy.copied_bytes(need, 1500, ()) == 1200
+    assert policy.refusal(1500, ()).startswith("no controller has answered in time")
+    found.lease_until_s = 20.0
+    found.tick(10.1)
+    assert policy.copied_bytes(need, 1500, ()) == 1500
+    assert policy.refusal(1500, ()) == ""
