@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -149,3 +151,47 @@ def wait_for(condition: Callable[[], Any]) -> Any:
 def gone(pid: int) -> bool:
     """Whether a process has ended; a zombie has no files any more."""
     return not os.path.exists(f"/proc/{pid}/fd/0")
+
+
+@contextmanager
+def processes_of(file: Path) -> Iterator[subprocess.Popen[str]]:
+    """A cluster as processes under their parent, which it yields; killed with it."""
+    command = subprocess.Popen(
+        [sys.executable, "-m", "actors.cluster", str(file), "--processes", "--plain"],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield command
+    finally:
+        children = children_of(command) if command.poll() is None else []
+        command.kill()
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+        command.wait(timeout=10)
+
+
+def pid_of(cluster: subprocess.Popen[str], node: str) -> int | None:
+    """The process of a node; None: it does not run."""
+    for child in children_of(cluster):
+        try:
+            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"--node" in words and words[words.index(b"--node") + 1] == node.encode():
+            return child
+    return None
+
+
+def lines_in(store: Path) -> list[str]:
+    """All lines in a store's commit log, by a reader that shares no code with us."""
+    read = subprocess.run(
+        [sys.executable, str(ROOT / "tests/plain_reader.py"), str(store / "commitlog")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=WAIT_S,
+    )
+    return read.stdout.splitlines()

@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_kit import ROOT, WAIT_S, children_of, statuses_of, wait_for
+from cluster_kit import (
+    ROOT,
+    WAIT_S,
+    lines_in,
+    pid_of,
+    processes_of,
+    statuses_of,
+    wait_for,
+)
 from free_ports import free_port
 
 from actors.client.__main__ import main as client
@@ -43,28 +51,8 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cluster(file: Path) -> Iterator[subprocess.Popen[str]]:
-    """The three processes under their parent; killed with it."""
-    command = subprocess.Popen(
-        [sys.executable, "-m", "actors.cluster", str(file), "--processes", "--plain"],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    yield command
-    children = children_of(command) if command.poll() is None else []
-    command.kill()
-    for child in children:
-        os.kill(child, signal.SIGKILL)
-    command.wait(timeout=10)
-
-
-def pid_of(cluster: subprocess.Popen[str], node: str) -> int:
-    for child in children_of(cluster):
-        words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-        if b"--node" in words and words[words.index(b"--node") + 1] == node.encode():
-            return child
-    raise AssertionError(f"{node} does not run")
+    with processes_of(file) as command:
+        yield command
 
 
 def led(file: Path, epoch: int) -> str | None:
@@ -77,16 +65,7 @@ def led(file: Path, epoch: int) -> str | None:
 
 
 def lines_of(file: Path, node: str) -> list[str]:
-    """The lines in a node's commit log, by a reader that shares no code with us."""
-    log = file.parent / "data" / node / "groups" / "orders" / "commitlog"
-    read = subprocess.run(
-        [sys.executable, str(ROOT / "tests/plain_reader.py"), str(log)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=WAIT_S,
-    )
-    return read.stdout.splitlines()
+    return lines_in(file.parent / "data" / node / "groups" / "orders")
 
 
 def test_the_other_one_leads_when_the_master_is_killed(
@@ -101,7 +80,9 @@ def test_the_other_one_leads_when_the_master_is_killed(
         assert client([str(file), "append", "--group", "orders", str(source)]) == 0
         given += lines
         if number < KILLS:
-            os.kill(pid_of(cluster, master), signal.SIGKILL)
+            killed = pid_of(cluster, master)
+            assert killed is not None
+            os.kill(killed, signal.SIGKILL)
     command = [sys.executable, "-m", "actors.cluster", str(file), "stop"]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=WAIT_S)
     cluster.wait(timeout=WAIT_S)

@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_kit import ROOT, WAIT_S, children_of, wait_for
+from cluster_kit import children_of, lines_in, pid_of, processes_of, wait_for
 from free_ports import free_port
 
 from actors.client.__main__ import main as client
@@ -54,31 +53,8 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cluster(file: Path) -> Iterator[subprocess.Popen[str]]:
-    """The three processes under their parent; killed with it."""
-    command = subprocess.Popen(
-        [sys.executable, "-m", "actors.cluster", str(file), "--processes", "--plain"],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    yield command
-    children = children_of(command) if command.poll() is None else []
-    command.kill()
-    for child in children:
-        os.kill(child, signal.SIGKILL)
-    command.wait(timeout=10)
-
-
-def pid_of(cluster: subprocess.Popen[str], node: str) -> int | None:
-    for child in children_of(cluster):
-        try:
-            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"--node" in words and words[words.index(b"--node") + 1] == node.encode():
-            return child
-    return None
+    with processes_of(file) as command:
+        yield command
 
 
 def append_all(file: Path, part: str) -> dict[str, list[str]]:
@@ -101,16 +77,7 @@ def runs(file: Path, capfd: pytest.CaptureFixture[str]) -> bool:
 
 
 def lines_of(file: Path, node: str, group: str) -> set[str]:
-    """All lines in a node's commit log, by a reader that shares no code with us."""
-    log = file.parent / "data" / node / "groups" / group / "commitlog"
-    read = subprocess.run(
-        [sys.executable, str(ROOT / "tests/plain_reader.py"), str(log)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=WAIT_S,
-    )
-    return set(read.stdout.splitlines())
+    return set(lines_in(file.parent / "data" / node / "groups" / group))
 
 
 def test_a_sigkill_leaves_what_each_row_says(
