@@ -169,6 +169,18 @@ def test_a_good_history_passes(group: ClassicGroup) -> None:
     assert found(GOOD, Bytes().all_hold(300), group) == []
 
 
+def test_what_a_master_held_counts_when_another_one_leads() -> None:
+    """A master that slept through its successor's promotion hears late that all have its bytes."""
+    logs = Bytes().all_hold(300)
+    history = History(checkers.invariants(GROUP, logs))
+    for seen in GOOD[:2]:
+        history.add(seen)
+    logs.master = "n1"
+    for seen in (received("n1", 0, 300), synced("n1", 300), offsets("n0", 300)):
+        history.add(seen)
+    assert history.violations == []
+
+
 def without(*left_out: Observation) -> list[Observation]:
     return [seen for seen in GOOD if seen not in left_out]
 

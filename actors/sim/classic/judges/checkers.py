@@ -121,11 +121,16 @@ class HeldByReports:
             case ha.OffsetReported(offset_bytes=offset):
                 self._reported[seen.node] = max(self._reported.get(seen.node, 0), offset)
             case store.LogSynced(offset_bytes=offset) if seen.node == self.logs.master and synced:
-                self._own = max(self._own, offset)
+                self._master_holds(seen.node, offset)
             case store.RecordsAppended(next_bytes=offset) if not synced:
-                self._own = max(self._own, offset)
+                self._master_holds(seen.node, offset)
             case store.RecoveryFinished(end_bytes=offset) if seen.node == self.logs.master:
-                self._own = max(self._own, offset)
+                self._master_holds(seen.node, offset)
+
+    def _master_holds(self, master: str, offset: int) -> None:
+        """Count what a master holds as its report, too: under the next master it is a slave."""
+        self._own = max(self._own, offset)
+        self._reported[master] = max(self._reported.get(master, 0), offset)
 
     def highest(self) -> int:
         """Return the highest offset that `copies` nodes have held together at some time."""
