@@ -106,6 +106,67 @@ def test_a_peer_that_refuses_the_same_again_is_sent_small_batches() -> None:
     assert sizes == [32, 32, 8, 2]
 
 
+def silent_kit() -> Kit:
+    """More than its way carries lies before n1, which has the entries up to 9."""
+    kit = Kit(
+        entry_bytes=ENTRY,
+        batch=True,
+        batch_bytes_max=MOST,
+        in_flight_bytes_max=MOST,
+        in_flight_bytes_least=LEAST,
+    )
+    kit.append_state()
+    kit.grow(2000)
+    return kit
+
+
+def appended(kit: Kit) -> int:
+    """The bytes over LEAST of the one append that was sent."""
+    push = kit.take(P.APPEND)[0]
+    assert push.first == 10
+    return (push.last - push.first + 1) * ENTRY // LEAST
+
+
+def unanswered(kit: Kit) -> None:
+    """It is resent until the leader compares: the peer has still no more."""
+    while not any(push.type is P.COMPARE for push in kit.sent):
+        kit.tick()
+    probe = kit.sent[-1]
+    kit.sent.clear()
+    while probe.first > 9:
+        kit.answer(probe, ResponseCode.INCONSISTENT_STATE, end=9)
+        probe = kit.take(P.COMPARE)[0]
+    kit.answer(probe)
+
+
+def test_a_peer_that_again_answers_nothing_is_sent_less_of_what_it_was_sent() -> None:
+    """All groups of two nodes share a way: behind all of them, each peer would stay silent."""
+    kit, sizes = silent_kit(), []
+    for _ in range(5):
+        sizes.append(appended(kit))
+        unanswered(kit)
+    assert sizes == [32, 32, 8, 2, 1]
+
+
+def test_a_peer_that_answers_nothing_of_little_is_not_sent_less() -> None:
+    """It has stopped: what is under way is not too much for its way."""
+    given = window()
+    for times in range(1, 9):
+        given.add(UnderWay(first=0, last=15, size_bytes=LEAST, sent_s=0.0))
+        given.unanswered(0.0, times)
+        given.clear()
+    assert flight(given) == 32
+
+
+def test_upstreams_silent_peer_is_sent_as_much() -> None:
+    given = window(None)
+    for times in range(1, 9):
+        given.add(UnderWay(first=0, last=15, size_bytes=MOST, sent_s=0.0))
+        given.unanswered(0.0, times)
+        given.clear()
+    assert flight(given) == 32
+
+
 async def test_appends_are_answered_though_the_only_followers_disk_is_slow(
     autojump_clock: object,
 ) -> None:

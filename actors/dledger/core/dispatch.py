@@ -428,6 +428,7 @@ class Dispatch:
         """Send the oldest unacknowledged push again: it, or its answer, was lost."""
         self._resends += 1
         if self._resends > self.settings.resends_max and not self.compat.pushes_stick:
+            self._window.unanswered(now_s, self._patience.unanswered(self.matched))
             self._to_compare(f"{counted(self.settings.resends_max, 'resend')} without an answer")
             return
         head = self._window.again(now_s)

@@ -41,12 +41,15 @@ class Patience:
     refused_at: int | None = attrs.field(default=None, init=False)
     still: bool = attrs.field(default=False, init=False)
     _refusals: int = attrs.field(default=0, init=False)  # in a row, at `refused_at`
+    _silent_at: int | None = attrs.field(default=None, init=False)  # as `refused_at`
+    _silences: int = attrs.field(default=0, init=False)  # in a row, at `_silent_at`
     _pause_s: float = attrs.field(default=0.0, init=False)  # after NOT_FOLLOWER; else 0
     _why: str = attrs.field(default="", init=False)
 
     def forget(self) -> None:
         """Begin a new session."""
         self.refused_at, self._refusals, self._why = None, 0, ""
+        self._silent_at, self._silences = None, 0
         self.follows()
 
     @property
@@ -68,6 +71,15 @@ class Patience:
         self._refusals = self._refusals + 1 if self.refused_at == matched else 1
         self.refused_at = matched
         return self._refusals
+
+    def unanswered(self, matched: int) -> int:
+        """Note that the peer answered no append of what follows on `matched`.
+
+        Returns: how many times in a row it has not.
+        """
+        self._silences = self._silences + 1 if self._silent_at == matched else 1
+        self._silent_at = matched
+        return self._silences
 
     def failed(self, answer: PushAnswer | None) -> float:
         """Note that a COMPARE or TRUNCATE failed, with this answer or with none.

@@ -3,9 +3,10 @@
 Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher.pendingMap,
 batchPendingMap, doCheckAppendResponse), 0.3.1.2; dledger.md 6.1 and 6.2.
 
-Differs: a peer that refuses what follows on the same entry again is sent less at once, until that
-has gone well for a while. Heartbeats share its connection: behind all that a long log has to send,
-the peer would take its leader for silent, forget what matches, and never catch up.
+Differs: a peer that refuses what follows on the same entry again, or again does not answer what is
+sent of it, is sent less at once, until that has gone well for a while. Heartbeats share its
+connection: behind all that a long log has to send, the peer would take its leader for silent,
+forget what matches, and never catch up.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from actors.dledger.core.settings import PushSettings
 HOLD_S: Final = 30.0
 """The time without a refusal, in seconds, after which twice as many bytes are sent at once."""
 EASED: Final = 4
-"""The divisor of the bytes sent at once after a refusal that a comparison did not resolve."""
+"""The divisor of the bytes sent at once after a refusal, or a silence, that a comparison did not
+resolve.
+"""
 
 
 @attrs.define(kw_only=True)
@@ -90,6 +93,12 @@ class PushWindow:
         least, self._calm_s = self._settings.in_flight_bytes_least, now_s
         if least is not None and times > 1:
             self._bytes_max = max(least, self._bytes_max // EASED)
+
+    def unanswered(self, now_s: float, times: int) -> None:
+        """Note that the peer has answered nothing of what is under way, `times` times in a row."""
+        least, self._calm_s = self._settings.in_flight_bytes_least, now_s
+        if least is not None and times > 1 and self._size_bytes > least:
+            self._bytes_max = max(least, min(self._bytes_max, self._size_bytes) // EASED)
 
     def clear(self) -> None:
         """Remove all pushes: no answer to them is waited for any more."""
