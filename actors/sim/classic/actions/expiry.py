@@ -19,6 +19,10 @@ from actors.storage.log.expiry import HOUR_MS
 READS_MAX: Final = 10_000
 """A bad sector stays bad, however often it is read."""
 YEARS_MS: Final = 10 * 365 * 24 * HOUR_MS
+AHEAD_MS: Final = HOUR_MS + 5 * 60_000
+"""By how much clocks are set ahead: a file whose own time is wrong goes by its records', which its
+master dated, whose clock may be two minutes ahead of the node's.
+"""
 LAG_MIN_S: Final = 2.0
 LAG_MAX_S: Final = 12.0
 REFUSED_S: Final = 6.0
@@ -61,7 +65,7 @@ class Misdate(Action[FaultRunner]):
     """The oldest log file of a node, if another full one follows, gets a time ten years ahead, as
     from a wrong clock.
 
-    `for_s` later all clocks are an hour ahead. Nodes that then need what their master has deleted
+    `for_s` later all clocks are more than an hour ahead. Nodes that then need what their master has deleted
     are emptied.
     """
 
@@ -81,7 +85,7 @@ class Misdate(Action[FaultRunner]):
         self.spoil(disk, segment_path(layout.commit_log, bases[0]), fault)
         await trio.sleep(fault.for_s)
         for name in runner.cluster.names:
-            runner.cluster.world.node(name).skew_ms += HOUR_MS
+            runner.cluster.world.node(name).skew_ms += AHEAD_MS
         runner.began(fault)
         await trio.sleep(REFUSED_S)
         self.mend(runner, disk, fault)
