@@ -276,7 +276,16 @@ def reported(event: Any) -> SimEvent:
 
 
 RECEIVED = reported(store.BytesReceived(session=1, first_bytes=64, next_bytes=99))
-WIPED = FaultInjected(at_s=1.0, kind="wiped", where="n1")
+EMPTIED = reported(  # a new disk, or a resync that found nothing in common
+    store.RecoveryFinished(
+        was_clean=True,
+        scanned_from_bytes=0,
+        end_bytes=0,
+        record_count=0,
+        kept_bytes=0,
+        reason="",
+    )
+)
 EXPIRED = reported(store.SegmentExpired(min_bytes=32, reason="age"))
 
 
@@ -288,7 +297,7 @@ EXPIRED = reported(store.SegmentExpired(min_bytes=32, reason="age"))
         ([reported(store.SegmentExpired(min_bytes=32, reason="age", undispatched_bytes=1))], 32),
         ([RECEIVED], 64),
         ([reported(attrs.evolve(RECEIVED.event, first_bytes=0)), RECEIVED], 0),
-        ([reported(attrs.evolve(RECEIVED.event, first_bytes=0)), WIPED, RECEIVED], 64),
+        ([reported(attrs.evolve(RECEIVED.event, first_bytes=0)), EMPTIED, RECEIVED], 64),
         ([reported(store.DispatchStarted(from_bytes=48, end_bytes=50, queue_count=0))], 48),
         ([reported(store.DispatchStarted(from_bytes=48, end_bytes=50, queue_count=1))], 0),
         ([EXPIRED, reported(store.QueueRebuilt(topic="t", queue_id=0))], 32),

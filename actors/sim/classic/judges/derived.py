@@ -46,12 +46,12 @@ def underived(group: CommitLogGroup, observations: Iterable[Observation]) -> dic
     first = dict.fromkeys(group.members, 0)
     empty = dict.fromkeys(group.members)
     for seen in observations:
-        if isinstance(seen, FaultInjected) and seen.kind == "wiped":
-            empty[seen.where.partition(" ")[0]] = None
         if not (isinstance(seen, SimEvent) and is_of(group, seen)):
             continue
         name, event = seen.node, seen.event
         match event:
+            case store.RecoveryFinished(end_bytes=0):  # wiped, or emptied by a resync
+                empty[name] = None
             case store.BytesReceived(first_bytes=begin) if name in empty:
                 del empty[name]
                 lacks[name] = begin
