@@ -65,8 +65,8 @@ class Misdate(Action[FaultRunner]):
     """The oldest log file of a node, if another full one follows, gets a time ten years ahead, as
     from a wrong clock.
 
-    `for_s` later all clocks are more than an hour ahead. Nodes that then need what their master has deleted
-    are emptied.
+    `for_s` later all clocks are more than an hour ahead. Nodes that then need what their master has
+    deleted are emptied.
     """
 
     name = "misdate"
