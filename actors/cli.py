@@ -21,7 +21,7 @@ CLUSTER: Final = (
     ("check", "FILE", "start nothing, say what the file means"),
     ("status", "FILE", "ask the running nodes what they know"),
     ("stop", "FILE", "stop the running nodes in order"),
-    ("promote", "FILE GROUP [NODE]", "make another node master (classic)"),
+    ("promote", "FILE GROUP [NODE]", "make another node master (not dledger)"),
     ("transfer-leader", "FILE GROUP [NODE]", "have another member lead (dledger)"),
     ("resync", "FILE NODE [GROUP]", "set aside what no master has, and follow"),
     ("repair", "FILE NODE [GROUP]", "mend damage with another member's bytes"),

@@ -23,6 +23,11 @@ DEPTH_MAX = 100
 """Levels of values within values: far above what any node says, and below what Python recurses."""
 
 
+def with_article(word: str) -> str:
+    """`a classic`, `an autoswitch`."""
+    return f"an {word}" if word[0] in "aeio" else f"a {word}"
+
+
 def counted(number: int, one: str, many: str = "") -> str:
     """`1 row`, `1,234 rows`; `many` is for what has no plain s at its end."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -1,5 +1,5 @@
 """What a replica asks the leading controller for besides its own role: another sync state set for
-its master (1001), and another master for an operator (1002).
+its master (1001), and for an operator the replicas of the set (1006) and another master (1002).
 
 Source: apache/rocketmq, broker/.../out/BrokerOuterAPI.java (alterSyncStateSet) and
 tools/.../command/controller/ReElectMasterSubCommand.java, 5.3.3; autoswitch-ha.md 6.6, 7.3, 7.4.
@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from actors.errors import TriologError
+from actors.errors import OutcomeUnknown, TriologError
 from actors.ha.autoswitch.messages import AlterSyncStateSet, SetAdopted, SetRefused
 from actors.ha.core.sync_state_set import Refusal
 from actors.runtime import ReplyTo
@@ -57,17 +57,29 @@ class NotElected(TriologError):
     """No other replica became master for an operator. The text, one line, says why."""
 
 
+@attrs.frozen
+class GetReplicas:
+    """To a replica's manager, from an operator: who is in the set, as the leading controller knows.
+
+    Answered with ReplicasInfo, which is empty for a set that the controllers do not know; fails
+    with WishUnanswered.
+    """
+
+    reply_to: ReplyTo[said.ReplicasInfo]
+
+
 @attrs.frozen(kw_only=True)
 class ElectMaster:
     """To a replica's manager, from an operator: have another master elected.
 
-    Answered with Elected; fails with NotElected.
+    Answered with Elected; fails with NotElected, or OutcomeUnknown.
 
     Attributes:
-        broker_id: who is to be master; None: whom the controllers choose, if there is no master.
+        broker_id: who is to be master. Without it (upstream's -1) the controllers would clear a
+            master if nobody else can be elected.
     """
 
-    broker_id: int | None
+    broker_id: int
     reply_to: ReplyTo[Elected]
 
 
@@ -127,30 +139,53 @@ def read_set(outcome: Frame | Exception) -> SetAdopted | SetRefused:
     return SetAdopted(frozenset(found.sync_state_set), found.sync_state_set_epoch)
 
 
-def election_request(cluster: str, broker: str, broker_id: int | None, now_ms: int) -> Fields:
+def read_replicas(outcome: Frame | Exception, *, asked: str, broker: str) -> said.ReplicasInfo:
+    """Return who is in the set, by the answer to 1006.
+
+    Args:
+        asked: the controller that was asked, "HOST:PORT".
+
+    Raises:
+        WishUnanswered: it did not say.
+    """
+    if isinstance(outcome, Exception):
+        raise WishUnanswered(f"{asked}: {outcome}") from outcome
+    code, remark = outcome.header.code, outcome.header.remark or ""
+    if code != Code.SUCCESS:
+        raise WishUnanswered(f"{asked} refuses: {code}, {' '.join(remark.split())}")
+    try:
+        table = said.decode_replicas_info(outcome.body).replicas_info_table
+    except RemoteProtocolError as error:
+        raise WishUnanswered(f"{asked}: the answer cannot be understood: {error}") from error
+    return table.get(broker, said.ReplicasInfo())
+
+
+def election_request(cluster: str, broker: str, broker_id: int, now_ms: int) -> Fields:
     """Return the fields of 1002 for an operator."""
     return said.ElectMaster(
-        broker_id=said.CONTROLLER_ITSELF if broker_id is None else broker_id,
+        broker_id=broker_id,
         broker_name=broker,
         cluster_name=cluster,
-        designate_elect=broker_id is not None,
+        designate_elect=True,
         invoke_time=now_ms,
     )
 
 
-def read_election(
-    outcome: Frame | Exception, *, asked: str, broker: str, wanted: int | None
-) -> Elected:
+def read_election(outcome: Frame | Exception, *, asked: str, broker: str, wanted: int) -> Elected:
     """Return who became master.
 
     Args:
         asked: the controller that was asked, "HOST:PORT".
 
     Raises:
-        NotElected: nobody did, or that is not known.
+        NotElected: nobody did.
+        OutcomeUnknown: that is not known.
     """
     if isinstance(outcome, Exception):
-        raise NotElected(f"it is not known what became of it: {outcome}") from outcome
+        raise OutcomeUnknown(
+            f"it is not known what became of it: {asked}: {outcome}; `status` says who is master of"
+            f" {broker}"
+        ) from outcome
     code, remark = outcome.header.code, outcome.header.remark or ""
     if code in _KEPT:
         raise NotElected(_KEPT[code].format(asked=asked, broker=broker, wanted=wanted))

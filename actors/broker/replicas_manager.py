@@ -37,7 +37,7 @@ from actors.broker.core.replica import (
 )
 from actors.config.bounds import endpoint_of
 from actors.env.protocols import Address, Disk
-from actors.errors import ConfigError
+from actors.errors import ConfigError, OutcomeUnknown
 from actors.events import broker as events
 from actors.ha.autoswitch.messages import (
     AlterSyncStateSet,
@@ -54,7 +54,7 @@ from actors.storage.files.replacing import replace_file, settle_spares, spare_pa
 from actors.storage.files.whole_files import read_bytes
 from wire.broker import controller as said
 from wire.broker.codes import RequestCode
-from wire.broker.dialect import Fields
+from wire.broker.dialect import Fields, encode_body
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.files.broker_identity import (
     FILE_BYTES_MAX,
@@ -118,6 +118,13 @@ class _SetAnswered:
 
 
 @attrs.frozen
+class _ReplicasAnswered:
+    asked: wishes.GetReplicas
+    controller: str
+    outcome: Frame | Exception
+
+
+@attrs.frozen
 class _Voted:
     asked: wishes.ElectMaster
     controller: str
@@ -154,9 +161,13 @@ class ReplicaView:
     living: frozenset[int] = frozenset()
 
 
-Message: TypeAlias = RoleTold | LookNow | AlterSyncStateSet | wishes.ElectMaster
+Message: TypeAlias = (
+    RoleTold | LookNow | AlterSyncStateSet | wishes.GetReplicas | wishes.ElectMaster
+)
 _Timer: TypeAlias = _Tick | _Beat | _ChangeDue
-_Inbox: TypeAlias = Message | _Timer | _Answered | _SetAnswered | _Voted | _Changed
+_Inbox: TypeAlias = (
+    Message | _Timer | _Answered | _SetAnswered | _ReplicasAnswered | _Voted | _Changed
+)
 
 
 @attrs.define(kw_only=True)
@@ -207,6 +218,8 @@ class ReplicasManager(Actor[_Inbox]):
                 self._carry_out(replica.look(now_s))
             case AlterSyncStateSet():
                 self._alter(message)
+            case wishes.GetReplicas():
+                self._get_replicas(message)
             case wishes.ElectMaster():
                 self._elect(message)
             case _Tick():
@@ -221,6 +234,8 @@ class ReplicasManager(Actor[_Inbox]):
                 self._carry_out(replica.failed(number, str(error), now_s))
             case _SetAnswered():
                 self._set_answered(message)
+            case _ReplicasAnswered():
+                self._replicas_answered(message)
             case _Voted():
                 self._voted(message)
             case _Changed():
@@ -323,6 +338,25 @@ class ReplicasManager(Actor[_Inbox]):
             reply_to.fail(error)
             self._carry_out(self._replica.look(self.ctx.now_s()))  # who leads the controllers now
 
+    def _get_replicas(self, asked: wishes.GetReplicas) -> None:
+        leader, reason = self._replica.leader, self._replica.reason
+        if not leader:
+            asked.reply_to.fail(wishes.WishUnanswered(reason or NO_LEADER))
+            return
+        body = encode_body([self.settings.broker])
+        code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
+        self._send(leader, code, None, body, partial(_ReplicasAnswered, asked, leader))
+
+    def _replicas_answered(self, message: _ReplicasAnswered) -> None:
+        reply_to, broker = message.asked.reply_to, self.settings.broker
+        try:
+            found = wishes.read_replicas(message.outcome, asked=message.controller, broker=broker)
+        except wishes.WishUnanswered as error:
+            reply_to.fail(error)
+            self._carry_out(self._replica.look(self.ctx.now_s()))  # who leads the controllers now
+        else:
+            reply_to.send(found)
+
     def _elect(self, asked: wishes.ElectMaster) -> None:
         leader, own = self._replica.leader, self.settings
         if not leader:
@@ -342,7 +376,7 @@ class ReplicasManager(Actor[_Inbox]):
                 broker=self.settings.broker,
                 wanted=asked.broker_id,
             )
-        except wishes.NotElected as error:
+        except (wishes.NotElected, OutcomeUnknown) as error:
             asked.reply_to.fail(error)
         else:
             asked.reply_to.send(found)

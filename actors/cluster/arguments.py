@@ -38,7 +38,8 @@ WHAT: Final[dict[str, tuple[str, ...]]] = {
     "promote": (
         "make NODE, or the furthest slave, the group's master: a master",
         "that answers hands over and nothing is lost; what might be lost",
-        "is refused, unless by --force",
+        "is refused, unless by --force; an autoswitch group's controllers",
+        "elect it, from those in sync that live",
     ),
     "resync": (
         "set aside what NODE's log has beyond its master's, and let it",

@@ -27,12 +27,14 @@ from actors.cluster.explain import EXIT_OK, EXIT_USAGE, explain
 from actors.collector import collect_less
 from actors.config import ClusterConfig, Group, load
 from actors.config.command_line import OutputFailed, complain, say, tell, with_output
+from actors.config.kinds import kind_of
 from actors.config.problems import one_of
 from actors.env import Env
 from actors.env.local_disk import LocalDisk
 from actors.env.tcp import TcpNetwork
 from actors.errors import ConfigError
 from actors.own_process import INTERRUPTED, naming, quiet_imports
+from actors.readable import with_article
 from actors.runtime import Registry, render_spec
 from actors.service import build_tree, new_node
 
@@ -319,21 +321,23 @@ def _say(line: str) -> None:
 def _check_kind(command: str, group: Group) -> None:
     """Check that a command fits a group's mode.
 
-    An operator chooses the master of a classic group. In a DLedger group neither the leader nor
-    what a follower drops is chosen.
+    An operator chooses the master of a classic group, and of an auto-switch group through its
+    controllers. In a DLedger group the leader is not chosen. What a replica drops is chosen in a
+    classic group alone.
     """
-    if command == "repair":
+    elects = group.election is not None
+    leads = elects and kind_of(group).terms.leader != "master"
+    fits = {"promote": not leads, "resync": not elects, "transfer-leader": leads}
+    if fits.get(command, True):
         return
-    elects = command == "transfer-leader"
-    if elects == (group.election is not None):
-        return
-    kind = "whose members elect their leader" if elects else "whose master is promoted"
+    transfers = command == "transfer-leader"
+    kind = "whose members elect their leader" if transfers else "whose master is promoted"
     instead = {
         "promote": f"its members elect their leader, `transfer-leader {group.name}` changes it",
         "resync": "a follower's log is made like its leader's by itself",
         "transfer-leader": f"`promote {group.name}` changes its master",
     }[command]
-    found = f"{group.name}, a {group.mode} group: {instead}"
+    found = f"{group.name}, {with_article(group.mode)} group: {instead}"
     raise ConfigError(f"{command}: expected a group {kind}, found {found}")
 
 

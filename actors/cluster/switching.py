@@ -28,6 +28,8 @@ from actors.cluster.reaching import (
     open_members,
 )
 from actors.config import ClusterConfig
+from actors.config.kind import Terms
+from actors.config.kinds import kind_of
 from actors.errors import NodeStopped, OutcomeUnknown
 from actors.group_status import FOLLOWING, group_statuses
 from actors.readable import readable_values
@@ -67,7 +69,10 @@ async def promote(
             what = f"{error}; `status` says who is master of {group}"
             then = f"while nobody is, type `promote {group}` again"
             raise OutcomeUnknown(f"{what}: {then}") from None
-    return Answer(json.dumps(found) if as_json else "\n".join(promoted_lines(found)), EXIT_OK)
+    terms = kind_of(config.groups[group]).terms
+    return Answer(
+        json.dumps(found) if as_json else "\n".join(promoted_lines(found, terms)), EXIT_OK
+    )
 
 
 async def resync(
@@ -150,14 +155,12 @@ async def _looks_alive(node: str, connect: Connect) -> bool | None:
     return runs
 
 
-def promoted_lines(found: Mapping[str, Any]) -> list[str]:
+def promoted_lines(found: Mapping[str, Any], terms: Terms) -> list[str]:
     """Describe what a promotion has done, for people."""
-    group, old = found["group"], found["old_master"]
+    group, old, start = found["group"], found["old_master"], found["start_bytes"]
     was = f"; it was {old}" if old not in (None, found["master"]) else ""
-    lines = [
-        f"{group}: {found['master']} is master by promotion {found['number']}, from byte"
-        f" {found['start_bytes']} on{was}"
-    ]
+    since = f", from byte {start} on" if start is not None else ""
+    lines = [f"{group}: {found['master']} is master{terms.by(found['number'])}{since}{was}"]
     if found["handed_over"] and not found["losses"]:
         lines.append(f"  {old} handed over: nothing is lost or in doubt")
     lines += [f"  by force: {loss}" for loss in found["losses"]]

@@ -20,7 +20,8 @@ it; while that one is silent, the status of the old master says what to type.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import attrs
@@ -90,7 +91,7 @@ class Coordinator:
             RequestRefused: nothing was changed, or the text says what was.
             OutcomeUnknown: it may have happened; the operator has to ask again.
         """
-        states, silent = await self._ask(self.wish.members)
+        states, silent = await states_of(self.asks.state, self.wish.members)
         plan = decide(self.wish, states, silent)
         if isinstance(plan, PromotionRefusal):
             raise _refused(plan)
@@ -131,34 +132,6 @@ class Coordinator:
             self._recorded = False  # the chosen member answered that it does not act by it
             raise
 
-    async def _ask(self, nodes: tuple[str, ...]) -> tuple[dict[str, GroupState], dict[str, str]]:
-        """Return the states of the nodes that answer, in the file's order, and others' errors."""
-        found, lost = await self._each(nodes, self.asks.state)
-        return found, {node: lost_text(error) for node, error in lost.items()}
-
-    async def _each(
-        self,
-        nodes: tuple[str, ...],
-        ask: Callable[[str], Awaitable[GroupState]],
-        timeout_s: float = math.inf,
-    ) -> tuple[dict[str, GroupState], dict[str, Exception]]:
-        """Ask all nodes at once, and wait for every answer or failure."""
-        found: dict[str, GroupState] = {}
-        lost: dict[str, Exception] = {}
-
-        async def one(node: str) -> None:
-            try:
-                with trio.fail_after(timeout_s):
-                    found[node] = await ask(node)
-            except LOST as error:
-                lost[node] = error
-
-        async with trio.open_nursery() as nursery:
-            for node in nodes:
-                nursery.start_soon(one, node)
-        ordered = {node: found[node] for node in nodes if node in found}
-        return ordered, {node: lost[node] for node in nodes if node in lost}
-
     async def _claim(self, plan: PromotionPlan, claim: Claim, members: tuple[str, ...]) -> None:
         needed = (*plan.fence, plan.chosen)
         for node in members:
@@ -180,14 +153,14 @@ class Coordinator:
         again = attrs.evolve(claim, again=True)
         while True:
             await trio.sleep(RENEW_S)
-            await self._each(
+            await _each(
                 tuple(self._claimed), lambda node: self.asks.fence(node, again, on=True), RENEW_S
             )
 
     async def _confirm(self, plan: PromotionPlan, claim: Claim) -> None:
         kept = attrs.evolve(claim, kept=True)
         needed = tuple(dict.fromkeys((*plan.fence, plan.chosen)))
-        _, lost = await self._each(needed, lambda node: self.asks.fence(node, kept, on=True))
+        _, lost = await _each(needed, lambda node: self.asks.fence(node, kept, on=True))
         for node, error in lost.items():
             text = f"{node} was lost: {lost_text(error)}; nothing was done"
             raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
@@ -203,7 +176,7 @@ class Coordinator:
         well_s = dict.fromkeys(pair, trio.current_time())
         with trio.move_on_after(self.drain_timeout_s):
             while True:
-                states, lost = await self._each(pair, self.asks.state, GONE_S)
+                states, lost = await _each(pair, self.asks.state, GONE_S)
                 if not lost and handed_over(self.wish, states[plan.old], states[plan.chosen]):
                     return
                 now_s = trio.current_time()
@@ -252,9 +225,7 @@ class Coordinator:
         others = tuple(node for node in self._asked if node not in plan.fence)
         with trio.CancelScope(shield=True):
             for nodes, timeout_s in ((fenced, UNFENCE_TIMEOUT_S), (others, RENEW_S)):
-                await self._each(
-                    nodes, lambda node: self.asks.fence(node, claim, on=False), timeout_s
-                )
+                await _each(nodes, lambda node: self.asks.fence(node, claim, on=False), timeout_s)
 
     async def _finish(
         self, plan: PromotionPlan, states: dict[str, GroupState], silent: dict[str, str]
@@ -267,13 +238,13 @@ class Coordinator:
         others = tuple(node for node in states if node != plan.chosen)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
-                self._each,
+                _each,
                 others,
                 lambda node: self.asks.record(
                     node, plan.number, plan.chosen, self.token, force=False
                 ),
             )
-            opened = await self._see_open(plan)
+            opened = await see_open(partial(self.asks.state, plan.chosen), plan.number)
         if isinstance(opened, str):
             raise RequestRefused(
                 frames.ERROR_NOT_AVAILABLE,
@@ -288,28 +259,83 @@ class Coordinator:
                 f" {opened.number}; if it shall be {plan.chosen} all the same, type"
                 f" `promote {self.wish.group} {plan.chosen}`",
             )
-        now, lost = await self._ask(tuple(states))
+        now, lost = await states_of(self.asks.state, tuple(states))
         return _answer(plan, opened, now, silent | lost)
 
-    async def _see_open(self, plan: PromotionPlan) -> GroupState | str:
-        """Wait until the chosen member is open by this promotion, or acts by a newer one.
 
-        Returns: its state then; after OPEN_TIMEOUT_S a text for people, why it is not open.
-        """
-        why = "it does not answer"
-        with trio.move_on_after(OPEN_TIMEOUT_S):
-            while True:
-                try:
-                    state = await self.asks.state(plan.chosen)
-                except LOST as error:
-                    why = lost_text(error)
-                else:
-                    is_open = state.number == plan.number and state.state == "open"
-                    if is_open or state.number > plan.number:
-                        return state
-                    why = f"{state.state}: {state.reason}"
-                await trio.sleep(LOOK_S)
-        return why
+async def states_of(
+    ask: Callable[[str], Awaitable[GroupState]], nodes: tuple[str, ...]
+) -> tuple[dict[str, GroupState], dict[str, str]]:
+    """Return the states of the nodes that answer, in the order of `nodes`, and others' errors."""
+    found, lost = await _each(nodes, ask)
+    return found, {node: lost_text(error) for node, error in lost.items()}
+
+
+async def _each(
+    nodes: tuple[str, ...],
+    ask: Callable[[str], Awaitable[GroupState]],
+    timeout_s: float = math.inf,
+) -> tuple[dict[str, GroupState], dict[str, Exception]]:
+    """Ask all nodes at once, and wait for every answer or failure."""
+    found: dict[str, GroupState] = {}
+    lost: dict[str, Exception] = {}
+
+    async def one(node: str) -> None:
+        try:
+            with trio.fail_after(timeout_s):
+                found[node] = await ask(node)
+        except LOST as error:
+            lost[node] = error
+
+    async with trio.open_nursery() as nursery:
+        for node in nodes:
+            nursery.start_soon(one, node)
+    ordered = {node: found[node] for node in nodes if node in found}
+    return ordered, {node: lost[node] for node in nodes if node in lost}
+
+
+async def see_open(ask: Callable[[], Awaitable[GroupState]], number: int) -> GroupState | str:
+    """Wait until a member is open by this promotion or in this epoch, or acts by a newer one.
+
+    Args:
+        ask: gives the member's state.
+
+    Returns: its state then; after OPEN_TIMEOUT_S a text for people, why it is not open.
+    """
+    why = "it does not answer"
+    with trio.move_on_after(OPEN_TIMEOUT_S):
+        while True:
+            try:
+                state = await ask()
+            except LOST as error:
+                why = lost_text(error)
+            else:
+                is_open = state.number == number and state.state == "open"
+                if is_open or state.number > number:
+                    return state
+                why = f"{state.state}: {state.reason}"
+            await trio.sleep(LOOK_S)
+    return why
+
+
+def member_rows(states: Mapping[str, GroupState], silent: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a promotion's answer says of each member.
+
+    Args:
+        silent: members that did not answer, and why.
+    """
+    members: dict[str, Any] = {
+        node: {
+            "role": state.role,
+            "state": state.state,
+            "reason": state.reason,
+            "number": state.number,
+            "written_bytes": state.written,
+            "synced_bytes": state.synced,
+        }
+        for node, state in states.items()
+    }
+    return members | {node: {"silent": why} for node, why in silent.items()}
 
 
 def _lost_in_hand_over(plan: PromotionPlan, node: str, state: GroupState | None) -> RequestRefused:
@@ -330,17 +356,6 @@ def _refused(found: PromotionRefusal) -> RequestRefused:
 def _answer(
     plan: PromotionPlan, opened: GroupState, states: dict[str, GroupState], silent: dict[str, str]
 ) -> dict[str, Any]:
-    members: dict[str, Any] = {
-        node: {
-            "role": state.role,
-            "state": state.state,
-            "reason": state.reason,
-            "number": state.number,
-            "written_bytes": state.written,
-            "synced_bytes": state.synced,
-        }
-        for node, state in states.items()
-    }
     return {
         "group": opened.group,
         "number": plan.number,
@@ -349,5 +364,5 @@ def _answer(
         "start_bytes": opened.history[-1].start_bytes,
         "handed_over": plan.hand_over,
         "losses": list(plan.losses),
-        "members": members | {node: {"silent": why} for node, why in silent.items()},
+        "members": member_rows(states, silent),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import attrs
@@ -10,8 +10,10 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.broker.core.replica import DRIFT
+from actors.broker.replica_wishes import ElectMaster, GetReplicas
 from actors.broker.replicas_manager import ReplicaView
 from actors.config import AutoSwitchGroup
+from actors.control.members import GroupMembers
 from actors.group_status import GroupStatus
 from actors.ha.autoswitch.epochs_view import EpochsView
 from actors.ha.autoswitch.messages import LookNow
@@ -19,6 +21,7 @@ from actors.ha.autoswitch.role_owner import OwnedRole
 from actors.ha.core.role_effects import RoleState, RoleView
 from actors.ha.core.states import HAConnectionState
 from actors.log_types import GoodRange
+from actors.node.autoswitch_promotion import Promotion
 from actors.node.classic_repair import ClassicRepair, log_range
 from actors.node.commit_log_part import CommitLogPart
 from actors.node.part import STATE_LOOK_S
@@ -37,15 +40,17 @@ class AutoSwitchPart(CommitLogPart):
         epochs: its log's history.
         replica: what its manager publishes.
         manager: speaks with the controllers.
+        brokers: by node, where brokers and clients reach it, "HOST:PORT".
     """
 
     file_group: AutoSwitchGroup
     owned: OwnedRole
     epochs: EpochsView
     replica: ReplicaView
-    manager: ActorRef[LookNow]
+    manager: ActorRef[LookNow | GetReplicas | ElectMaster]
+    brokers: Mapping[str, str]
 
-    how_it_is_led: ClassVar[str] = "its controllers elect its master"
+    how_it_is_led: ClassVar[str] = "its controllers elect its master, `promote` has them do so"
 
     @property
     def has_lease(self) -> bool:
@@ -81,6 +86,19 @@ class AutoSwitchPart(CommitLogPart):
         """Whether a controller has answered a question that was asked after this time."""
         lease_s = self.file_group.controller_heart_beat_timeout_s * (1 - DRIFT)
         return self.is_open and self.replica.lease_until_s >= asked_s + lease_s
+
+    async def promote(self, node: str | None, force: bool) -> dict[str, Any]:
+        """Implements `NodeHandle.promote`."""
+        if force:
+            text = f"{self.name} takes no --force: controllers elect of the sync state set alone"
+            raise RequestRefused(frames.ERROR_BAD_REQUEST, text)
+        return await Promotion(
+            group=self.file_group,
+            brokers=self.brokers,
+            members=GroupMembers(own=self, links=self.links, group=self.name),
+            manager=self.manager,
+            answer_timeout_s=self.config.answer_timeout_s,
+        ).run(node)
 
     # ---- looking ----
 

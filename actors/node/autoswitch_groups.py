@@ -77,7 +77,12 @@ class AutoSwitchGroups:
             epochs=replica.epochs,
             manager=registry.ref(paths.replicas_manager),
             replica=replica.view,
+            brokers=self._brokers(group),
         )
+
+    def _brokers(self, group: AutoSwitchGroup) -> dict[str, str]:
+        config = self._context.config
+        return {each: f"{config.advertised_of(each)}:{group.broker_port}" for each in group.members}
 
     def trees(self, env: Env, registry: Registry, machines: Machines) -> GroupTrees:
         """Implements `NodeGroups`."""
@@ -93,10 +98,7 @@ class AutoSwitchGroups:
                 group=group,
                 cluster=config.name,
                 controllers=config.controllers_of(group),
-                brokers={
-                    each: f"{config.advertised_of(each)}:{group.broker_port}"
-                    for each in group.members
-                },
+                brokers=self._brokers(group),
                 replica=self._replicas[group.name],
             )
             for group in self._groups

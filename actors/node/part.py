@@ -15,6 +15,7 @@ from actors.config import Group
 from actors.errors import Closed
 from actors.group_status import GroupStatus
 from actors.log_types import Chain, Claim, Found, GoodRange, GroupState, NewRecord, Offsets, Receipt
+from actors.readable import with_article
 from actors.runtime import ActorError, ActorRef, ReplyTo
 from wire.api import frames
 
@@ -175,7 +176,7 @@ class Part(ABC):
 
     def _refused(self) -> RequestRefused:
         group = self.file_group
-        text = f"{group.name} is a {group.mode} group: {self.how_it_is_led}"
+        text = f"{group.name} is {with_article(group.mode)} group: {self.how_it_is_led}"
         return RequestRefused(frames.ERROR_BAD_REQUEST, text)
 
 

@@ -26,6 +26,7 @@ from actors.config import Group
 from actors.env.path_kinds import names_in, wrong_kinds
 from actors.env.protocols import LOST_AND_FOUND, Disk
 from actors.errors import ConfigError
+from actors.readable import with_article
 from actors.storage.commitlog.set_aside import PROBE
 from actors.storage.kinds import KINDS, kind_of, without_extended
 from actors.storage.node.identity import LOCK_NAME, may_be_group
@@ -60,9 +61,9 @@ def group_kind_problems(disk: Disk, path: str, groups: Sequence[Group]) -> tuple
         there = KINDS[found[0]]
         why = f", {there.why_not_back}" if there.extends == group.mode else ""
         problems.append(
-            f"{root}: expected the store of {_a(group.mode)} group, as groups.{group.name}.mode"
-            f" says, found that of {_a(found[0])} group{why}: put the mode back, or name the group"
-            " anew"
+            f"{root}: expected the store of {with_article(group.mode)} group, as"
+            f" groups.{group.name}.mode says, found that of {with_article(found[0])} group{why}:"
+            " put the mode back, or name the group anew"
         )
     if problems:
         return tuple(problems)
@@ -72,10 +73,6 @@ def group_kind_problems(disk: Disk, path: str, groups: Sequence[Group]) -> tuple
         folders=[each for folders, _ in paths for each in folders],
         files=[each for _, files in paths for each in files],
     )
-
-
-def _a(mode: str) -> str:
-    return f"an {mode}" if mode[0] in "aeio" else f"a {mode}"
 
 
 def inner_kind_problems(disk: Disk, path: str, groups: Sequence[Group]) -> tuple[str, ...]:

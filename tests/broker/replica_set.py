@@ -28,6 +28,7 @@ TEXT = f"""
 version = 1
 name = "C"
 data_dir = "/data"
+api_port = 8090
 [nodes]
 {"".join(f'{name} = "{host}"{chr(10)}' for name, host in NODES.items())}
 [controllers]

@@ -1,5 +1,5 @@
 """A controller elects: real processes of an auto-switch group, whose master is killed again and
-again.
+again; then an operator names another one.
 """
 
 from __future__ import annotations
@@ -68,6 +68,11 @@ def lines_of(file: Path, node: str) -> list[str]:
     return lines_in(file.parent / "data" / node / "groups" / "orders")
 
 
+def command(file: Path, *words: str) -> None:
+    line = [sys.executable, "-m", "actors.cluster", str(file), *words]
+    subprocess.run(line, cwd=ROOT, check=True, capture_output=True, timeout=WAIT_S)
+
+
 def test_the_other_one_leads_when_the_master_is_killed(
     file: Path, cluster: subprocess.Popen[str]
 ) -> None:
@@ -83,7 +88,9 @@ def test_the_other_one_leads_when_the_master_is_killed(
             killed = pid_of(cluster, master)
             assert killed is not None
             os.kill(killed, signal.SIGKILL)
-    command = [sys.executable, "-m", "actors.cluster", str(file), "stop"]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=WAIT_S)
+    master = wait_for(lambda: led(file, KILLS + 1))
+    command(file, "promote", "orders")  # the other one, whoever carries it out
+    assert wait_for(lambda: led(file, KILLS + 2)) != master
+    command(file, "stop")
     cluster.wait(timeout=WAIT_S)
     assert lines_of(file, "n0") == lines_of(file, "n1") == given

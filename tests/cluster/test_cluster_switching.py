@@ -21,6 +21,8 @@ from actors.cluster.command_line import run_command_line
 from actors.cluster.explain import explain
 from actors.cluster.reaching import NoAnswer
 from actors.config import load
+from actors.config.autoswitch_kind import AUTOSWITCH
+from actors.config.classic_kind import CLASSIC
 from actors.errors import ConfigError, NodeStopped, OutcomeUnknown
 
 FILE = Path(__file__).parents[2] / "tests" / "three_nodes.toml"
@@ -184,6 +186,42 @@ def test_a_node_s_no_is_one_line(
     assert caplog.records == []  # which would be a traceback
 
 
+@pytest.mark.parametrize(
+    ("start_bytes", "line"),
+    [
+        (4096, "orders: n1 is master in epoch 2, from byte 4096 on; it was n0"),
+        (None, "orders: n1 is master in epoch 2; it was n0"),  # a Java broker
+    ],
+)
+def test_an_election_says_its_epoch(start_bytes: int | None, line: str) -> None:
+    found = {**PROMOTED, "handed_over": False, "start_bytes": start_bytes}
+    assert switching.promoted_lines(found, AUTOSWITCH.terms)[0] == line
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            "transfer-leader orders",
+            "transfer-leader: expected a group whose members elect their leader, found orders, an"
+            " autoswitch group: `python -m actors.cluster FILE promote orders` changes its master",
+        ),
+        (
+            "resync n0 orders",
+            "resync: expected a group whose master is promoted, found orders, an autoswitch group:"
+            " a follower's log is made like its leader's by itself",
+        ),
+    ],
+)
+def test_what_has_no_meaning_for_an_autoswitch_group(
+    words: str, line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "pair.toml"
+    file.write_text((FILE.parents[1] / "examples" / "autoswitch.toml").read_text())
+    assert run_command_line([str(file), *words.split()]) == 2
+    assert capsys.readouterr().err == f"triolog: {line.replace('FILE', str(file))}\n"
+
+
 async def promoted(nodes: Nodes, node: str | None = None, **keys: bool) -> str:
     asked = {"force": False, "as_json": False} | keys
     answer = await switching.promote(CONFIG, "orders", node, nodes.connect, **asked)
@@ -220,11 +258,11 @@ async def test_whoever_answers_carries_it_out(autojump_clock: trio.abc.Clock) ->
 
 async def test_what_is_lost_by_force_is_said(autojump_clock: trio.abc.Clock) -> None:
     found = PROMOTED | {"old_master": "n1", "handed_over": False, "losses": ["n2 has 9 bytes"]}
-    assert switching.promoted_lines(found)[:2] == [
+    assert switching.promoted_lines(found, CLASSIC.terms)[:2] == [
         "orders: n1 is master by promotion 2, from byte 4096 on",
         "  by force: n2 has 9 bytes",
     ]
-    lines = switching.promoted_lines(found | {"handed_over": True})
+    lines = switching.promoted_lines(found | {"handed_over": True}, CLASSIC.terms)
     assert not any("nothing is lost" in line for line in lines)
 
 

@@ -13,14 +13,16 @@ from replicas_world import ReplicaNode, replicas
 from actors.broker.replica_wishes import (
     Elected,
     ElectMaster,
+    GetReplicas,
     NotElected,
     WishUnanswered,
     election_request,
     read_election,
+    read_replicas,
     read_set,
 )
 from actors.broker.replicas_manager import NO_LEADER
-from actors.errors import TriologError
+from actors.errors import OutcomeUnknown, TriologError
 from actors.ha.autoswitch.messages import AlterSyncStateSet, LookNow, SetAdopted, SetRefused
 from actors.ha.core.sync_state_set import Refusal
 from wire.broker import controller as said
@@ -42,7 +44,11 @@ async def alter(node: ReplicaNode, *members: int, epoch: int, set_epoch: int) ->
     )
 
 
-async def elect(node: ReplicaNode, broker_id: int | None) -> Elected:
+async def known(node: ReplicaNode) -> said.ReplicasInfo:
+    return await node.manager.ask(said.ReplicasInfo, GetReplicas, timeout_s=10)
+
+
+async def elect(node: ReplicaNode, broker_id: int) -> Elected:
     return await node.manager.ask(
         Elected,
         lambda reply_to: ElectMaster(broker_id=broker_id, reply_to=reply_to),
@@ -142,9 +148,8 @@ async def test_an_operator_has_a_member_of_the_set_elected(autojump_clock: objec
         ):
             await elect(one, 2)
         await alter(one, 1, 2, epoch=1, set_epoch=1)
-        for wanted in (1, None):
-            with pytest.raises(NotElected, match="replica 1 of set1 lives and is master already"):
-                await elect(two, wanted)
+        with pytest.raises(NotElected, match="replica 1 of set1 lives and is master already"):
+            await elect(two, 1)
         found = await elect(one, 2)
         assert found == Elected(broker_id=2, address="10.0.2.2:10911", epoch=2)
         with trio.fail_after(2):
@@ -152,8 +157,9 @@ async def test_an_operator_has_a_member_of_the_set_elected(autojump_clock: objec
             await two.until_master(2)
             await two.until(lambda view: view.registered.keys() == {1, 2})
         await group.kill("c0")
-        with pytest.raises(NotElected, match="it is not known what became of it"):
+        with pytest.raises(OutcomeUnknown, match="it is not known what became of it") as caught:
             await elect(one, 1)
+        assert "`status` says who is master of set1" in str(caught.value)
 
 
 async def test_without_a_controller_that_leads_nobody_is_elected(autojump_clock: object) -> None:
@@ -162,6 +168,36 @@ async def test_without_a_controller_that_leads_nobody_is_elected(autojump_clock:
         await one.start()
         with pytest.raises(NotElected, match=NO_LEADER):
             await elect(one, 1)
+        await one.until(lambda view: bool(view.reason))
+        with pytest.raises(WishUnanswered, match=f"{NODES['c0']}:{PORT}: "):
+            await known(one)
+
+
+async def test_an_operator_hears_who_is_in_the_set_and_lives(autojump_clock: object) -> None:
+    async with replicas() as (group, (one, two)):
+        await both(one, two)
+        await alter(one, 1, 2, epoch=1, set_epoch=1)
+        await group.world.kill_node("b2")
+        await trio.sleep(1)
+        found = await known(one)
+        assert found.master_broker_id == 1
+        assert [(each.broker_id, each.alive) for each in found.in_sync_replicas] == [
+            (1, True),
+            (2, False),
+        ]
+
+
+async def test_another_controller_that_leads_is_asked_once_one_does_not(
+    autojump_clock: object,
+) -> None:
+    async with replicas(count=3) as (group, (one, two)):
+        await both(one, two)
+        await group.kill(await group.leader())
+        with pytest.raises(WishUnanswered):
+            await known(one)
+        await group.leader()
+        await one.until(lambda view: not view.reason)
+        assert len((await known(one)).not_in_sync_replicas) == 1
 
 
 def frame(code: int, fields: Any = None, body: bytes = b"", remark: str = "") -> Frame:
@@ -221,10 +257,30 @@ def test_an_operator_hears_in_one_line_why_nobody_was_elected(outcome: Frame, te
         read(Frame(header=Header(code=0, ext_fields={"masterEpoch": "x"}), body=b"", loose=False))
 
 
-def test_an_operator_without_a_wish_leaves_the_choice_to_the_controllers() -> None:
-    found = election_request("C", "s", None, 7)
-    assert isinstance(found, said.ElectMaster)
-    assert (found.broker_id, found.designate_elect) == (said.CONTROLLER_ITSELF, False)
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [
+        (OSError("gone"), f"{WHERE}: gone"),
+        (
+            frame(Code.CONTROLLER_NOT_LEADER, remark="no\nleader"),
+            f"{WHERE} refuses: 2007, no leader",
+        ),
+        (frame(0, body=b"{"), f"{WHERE}: the answer cannot be understood"),
+    ],
+)
+def test_who_is_in_a_set_may_stay_unanswered(outcome: Frame | Exception, text: str) -> None:
+    with pytest.raises(WishUnanswered, match=text):
+        read_replicas(outcome, asked=WHERE, broker="s")
+
+
+def test_a_set_that_controllers_do_not_know_is_empty() -> None:
+    found = read_replicas(
+        frame(0, body=encode_body(said.BrokerReplicasInfo())), asked=WHERE, broker="s"
+    )
+    assert found == said.ReplicasInfo()
+
+
+def test_an_operator_names_whom_it_wants() -> None:
     found = election_request("C", "s", 2, 7)
     assert isinstance(found, said.ElectMaster)
     assert (found.broker_id, found.designate_elect) == (2, True)
