@@ -343,6 +343,27 @@ def test_an_answer_of_an_older_epoch_renews_no_lease_and_is_said() -> None:
     assert one.replica.reason == "the controllers tell of epoch 1, older than 5"
 
 
+def test_a_new_master_asks_for_its_lease_at_once() -> None:
+    controllers = Controllers()
+    controllers.live(1, 2)
+    Host(controllers).start().until(Step.POLL)
+    two = Host(controllers, 2).start()
+    two.until(Step.POLL)
+    two.now_s += 0.001
+    mine = said.RoleChange(master_address="b", master_broker_id=2, master_epoch=2)
+    assert two.replica.told(mine, said.SyncStateSet()).role is not None
+    assert two.replica.look(two.now_s).ask is not None  # its last request was just now
+    late = Host(controllers, 2)
+    late.given = two.given
+    late.start().until(Step.POLL)
+    late.now_s += 5
+    late.take(late.replica.tick(late.now_s))  # under way as it becomes master
+    assert late.replica.told(mine, said.SyncStateSet()).role is not None
+    late.take(late.replica.look(late.now_s))
+    late.step()  # an answer of what was so before
+    assert late.seen[-1].wake_s == late.now_s
+
+
 def test_a_leader_without_an_address_is_no_leader() -> None:
     one = Host(Controllers(leader="localhost")).start()
     one.step()

@@ -227,6 +227,7 @@ class Replica:
     _writing: BrokerIdentity | None = attrs.field(default=None, init=False)
     _number: int = attrs.field(default=0, init=False)
     _looks: bool = attrs.field(default=False, init=False)  # again, once the answer is there
+    _leased: int = attrs.field(default=0, init=False)  # the newest epoch that has had a lease
 
     def __attrs_post_init__(self) -> None:
         found, own = self.identity, self.settings
@@ -282,15 +283,25 @@ class Replica:
         return self._ask(now_s)
 
     def look(self, now_s: float) -> Effects:
-        """Send the next request at once, or LOOK_APART_S after the last one; another one if one is
-        under way, whose answer may be of what was so before.
+        """Send the next request at once, or LOOK_APART_S after the last one unless this replica has
+        just become master; another one if one is under way, whose answer may be of what was so
+        before.
         """
         if self._asked is not None or self._writing is not None:
             self._looks = True
             return Effects(wake_s=self._due_s)
-        at_s = self._asked_s + LOOK_APART_S
+        at_s = self._asked_s + self._apart_s
         self._due_s = at_s if self._due_s is None else min(self._due_s, at_s)
         return self.tick(now_s)
+
+    @property
+    def _apart_s(self) -> float:
+        """The least pause before a request that somebody wants. A new master acknowledges nothing
+        before an answer has named it.
+        """
+        role = self.role
+        is_new = role is not None and self.is_master and self._leased != role.epoch
+        return 0.0 if is_new else LOOK_APART_S
 
     def written(self, now_s: float) -> Effects:
         """Go on after `Effects.write`: it is on the disk."""
@@ -416,6 +427,7 @@ class Replica:
         if role is not None and self.is_master and told == (role.master, role.epoch):
             lease_s = self.settings.timeout_s * (1 - DRIFT)
             self.lease_until_s = max(self.lease_until_s, self._asked_s + lease_s)
+            self._leased = role.epoch
             self.step, self._next = Step.ROSTER, Step.POLL
             return attrs.evolve(taken, ask=self._ask(now_s).ask)
         later = self._poll_later(now_s)
@@ -485,7 +497,7 @@ class Replica:
         self._failures, self.reason = 0, ""
         self.step = self._next = Step.POLL
         pause_s = min(self.settings.timeout_s * POLL_PART, POLL_MAX_S)
-        self._due_s = now_s + (LOOK_APART_S if self._looks else pause_s)
+        self._due_s = now_s + (self._apart_s if self._looks else pause_s)
         self._looks = False
         return Effects(wake_s=self._due_s)
 
