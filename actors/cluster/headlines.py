@@ -105,6 +105,7 @@ def _led(node: str, own: GroupStatus, said: Mapping[str, GroupStatus]) -> Headli
     who = f"{node} is {own.terms.leader}{own.terms.by(own.epoch)}"
     if not own.is_open or own.reason.startswith(NO_ROOM):
         why = "; ".join(own.troubles) or own.state or "not open"
+        why = why.removeprefix("takes no appends: ")
         return Headline(f"{who} and takes no appends: {why}", False)
     full = {each for each, other in said.items() if WITHOUT_ROOM in other.findings}
     lacks = [

@@ -24,6 +24,7 @@ from actors.group_status import (
     GroupStatus,
 )
 from actors.readable import counted, size
+from actors.storage.files.room import room_text
 
 STAYS: Final = (DAMAGED, STANDS_STILL, MENDED)
 """The kinds of findings that stay true if the node does not answer any more."""
@@ -173,7 +174,8 @@ class GroupSummary:
             *(f"    {member.words(usual_s)}" for member in self.members),
             *(f"    {name}: did not answer" for name in self.unanswered),
             *(
-                f"    {name}: {_WORDS.get(kind, '')}{text}"
+                f"    {name}: {_WORDS.get(kind, '')}"
+                f"{room_text(text) if kind == WITHOUT_ROOM else text}"
                 for kind, found in self.findings.items()
                 for name, text in found.items()
             ),

@@ -42,7 +42,7 @@ from actors.log_types import GroupState, Offsets
 from actors.node.ledger_peers import ANSWERS, JOINS, SILENT, Known
 from actors.readable import counted
 from actors.runtime import TreeNode
-from actors.storage.files.room import NO_ROOM
+from actors.storage.files.room import NO_ROOM, room_text
 
 REFUSED_BY_MASTER: Final = tuple(reason.value for reason in SHOWN_REFUSALS)
 REFUSED_BY_SLAVE: Final = tuple(reason.value for reason in OFFSET_REFUSALS)
@@ -144,7 +144,6 @@ def commit_log_status(
         STANDS_STILL: stands_still,
         MENDED: mended,
     }
-    is_usual = role.state in USUAL and not reason
     damage = f"damaged: {role.damage}" if role.damage not in ("", reason) else ""
     slaves = () if ha is None else ha.slaves
     return GroupStatus(
@@ -161,7 +160,7 @@ def commit_log_status(
         link=link,
         scrub=scrub,
         diverged=role.state is RoleState.DIVERGED or (client is not None and client.diverged),
-        troubles=tuple(filter(None, ("" if is_usual else f"{role.state.value}: {reason}", damage))),
+        troubles=tuple(filter(None, (_role_trouble(role, reason, no_room), damage))),
         remarks=(*_repair_remark(repairing), *(remarks if leads else ()), *registered),
         others=(
             *(() if ha is None else _refused_text(ha.refused_count, ha.refused_host)),
@@ -170,6 +169,18 @@ def commit_log_status(
         findings={kind: text for kind, text in findings.items() if text},
         details={**details, "repair": repairing},
     )
+
+
+def _role_trouble(role: RoleView, reason: str, no_room: str | None) -> str:
+    """Return what keeps a node from doing its part, for people; "" if nothing does.
+
+    A node whose store has room may still have none for what the group must remember.
+    """
+    if reason.startswith(NO_ROOM):
+        does = "takes no appends" if role.role is Role.MASTER else "copies nothing"
+        waits = "promotions and fences wait" if role.reason and no_room == "" else does
+        return f"{waits}: {room_text(reason)}"
+    return "" if role.state in USUAL and not reason else f"{role.state.value}: {reason}"
 
 
 def _said_of(group: Group, offsets: Offsets, counts: Mapping[str, int]) -> dict[str, Any]:
@@ -247,6 +258,7 @@ def _slave(slave: SlaveStatus, said: GroupState | None) -> Peer:
     """
     why = "" if said is None else said.damage or said.no_room or said.reason
     says = f"it says {said.state}: {why}" if said is not None and why else ""
+    says = room_text(why) if why.startswith(NO_ROOM) else says
     # What it reported last stays known of a slave that is not connected any more.
     is_well = slave.ack_bytes is not None and slave.state is HAConnectionState.TRANSFER
     details = attrs.asdict(slave, value_serializer=_plain)
@@ -310,7 +322,9 @@ def ledger_status(
     ends = (peer.end or 0 for peer in known.peers)
     written = max(offsets.written, offsets.acknowledged, *ends)
     closed = "takes no appends yet" if leads and not role_status.is_open else ""
-    refusal = f"takes no entries: {known.refusal}" if known.refusal else ""
+    why = known.refusal
+    why = room_text(why) if why.startswith(NO_ROOM) else why
+    refusal = f"takes no entries: {why}" if why else ""
     is_candidate = role is None or role.role is LedgerRole.CANDIDATE
     lacks = _why_not_elected(group, known) if is_candidate else ""
     non_members = tuple(non_members)

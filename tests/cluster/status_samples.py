@@ -66,6 +66,7 @@ def _classic(facts: dict[str, Any]) -> GroupStatus:
         view,
         facts.get("counts", {}),
         stands_still=facts.get("stands_still", ""),
+        no_room=facts.get("no_room"),
     )
 
 

@@ -76,9 +76,12 @@ def but(view: NodeView, **changes: Any) -> NodeView:
 
 def test_full_disks_hold_nothing() -> None:
     """An open master whose disk is full refuses appends; a slave's full disk holds no copy."""
-    n0, why = node("n0", master(copies=2)), "no room: the disk is more than 90% full (100%)"
-    full = but(n0, reason=why, troubles=(f"open: {why}",))
-    assert line(CONFIG, full) == f"orders: n0 is master and takes no appends: open: {why}"
+    why = "no room: the disk is more than 90% full (100%)"
+    assert line(CONFIG, node("n0", master(copies=2, no_room=why))) == (
+        "orders: n0 is master and takes no appends: its disk has no room; make some, and it goes on"
+        " by itself: the disk is more than 90% full (100%)"
+    )
+    n0 = node("n0", master(copies=2))
     n1 = but(node("n1", slave_group()), findings={WITHOUT_ROOM: why})
     assert line(CONFIG, n0, n1, node("n2", slave_group())).endswith(
         "takes appends, 2 of 3 nodes can hold copies, not n1"

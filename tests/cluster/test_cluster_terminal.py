@@ -304,6 +304,23 @@ def test_where_a_copy_is_damaged() -> None:
     assert findings(cluster(nodes=(node("n0", master()),)), "orders", DAMAGED) == {}
 
 
+def test_a_full_disk_is_said_with_what_follows() -> None:
+    full = "no room: the disk is 100% full"
+    words = "its disk has no room; make some, and it goes on by itself: the disk is 100% full"
+    connects = {"part": "connecting", "reason": full}
+    for name, group, does in (
+        ("n0", master(no_room=full), "takes no appends"),
+        ("n0", master(no_room="", reason=full), "promotions and fences wait"),
+        ("n1", slave_group(no_room=full), "copies nothing"),
+        ("n1", slave_group(**connects), "copies nothing"),
+        ("n1", slave_group(no_room="", **connects), "promotions and fences wait"),
+    ):
+        found = "\n".join(node_lines(node(name, group)))
+        assert f"{does}: {words}" in found
+        assert "open:" not in found
+        assert found.count("no room") == 1
+
+
 def test_status_says_what_was_found_and_needs_nobody() -> None:
     found = node("n0", master(stands_still="the oldest file is from 2036"))
     assert "    the oldest file is from 2036" in node_lines(found)

@@ -25,6 +25,12 @@ NO_ROOM: Final = "no room: "
 """How every reason begins for which something waits until its disk has room."""
 
 
+def room_text(reason: str) -> str:
+    """Say, for people, what a reason that begins with NO_ROOM asks for, and what follows then."""
+    rest = reason.removeprefix(NO_ROOM)
+    return f"its disk has no room; make some, and it goes on by itself: {rest}"
+
+
 ROOM_PAUSE_S: Final = 1.0
 """A full disk stays so for a while: a log is cleaned, or somebody makes room."""
 _LOGGER = logging.getLogger("triolog.storage")
