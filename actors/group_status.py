@@ -27,6 +27,8 @@ FOLLOWING: Final = "following"
 """What `GroupStatus.state` is, if anything, where all is well: of the leader, and of others. A Peer
 and a Link to which that applies are FOLLOWING, too.
 """
+DIVERGED: Final = "diverged"
+"""What it is where the node itself knows up to where its log is the leader's; see `reason`."""
 
 FENCED: Final = "fenced"
 REFUSED: Final = "refused"

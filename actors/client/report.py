@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from actors.client.bench import Figures
-from actors.client.status_text import first_text, is_empty, name_server_text
+from actors.client.status_text import first_text, is_empty, link_text, name_server_text
 from actors.config.command_line import columns
 from actors.errors import NotMaster
 from actors.group_status import GroupStatus, Peer, Scrub, group_statuses
@@ -106,10 +106,8 @@ def status_lines(status: dict[str, Any]) -> list[str]:
         peers = [_peer_row(name, own, peer) for name, own in alike.items() for peer in own.peers]
         lines += ["", *_table(peers, unit)] if peers else []
     for name, own in groups.items():
-        if own.link is not None:
-            lost = own.link.error and not own.link.is_up
-            error = f", last error: {own.link.error}" if lost else ""
-            lines += ["", f"{name} from {own.leader or '-'}: {own.link.state}{error}"]
+        if link := link_text(own):
+            lines += ["", f"{name} from {own.leader or '-'}: {link}"]
     odd = [f"{name}: {words}" for name, own in groups.items() for words in _odd(own)]
     read = [f"{name}: {_scrub_text(own.scrub)}" for name, own in groups.items() if own.scrub]
     return [*lines, *(["", *odd] if odd else []), *(["", *read] if read else [])]

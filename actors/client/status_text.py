@@ -7,27 +7,49 @@ from typing import Any
 
 from actors.config.model import NAME_SERVER
 from actors.errors import TriologError
-from actors.group_status import GroupStatus, Peer
+from actors.group_status import DIVERGED, GroupStatus, Peer
 from actors.readable import counted
 
 
 def role_text(own: GroupStatus) -> str:
-    """Describe a node's role: `follower of n0 in term 3, takes no entries: ...`."""
+    """Describe a node's role: `follower of n0 in term 3`."""
     of = f" of {own.leader}" if own.epoch > 0 and own.leader and not own.leads else ""
-    return ", ".join((f"{own.role}{of}{own.terms.by(own.epoch)}", *own.troubles))
+    return f"{own.role}{of}{own.terms.by(own.epoch)}"
 
 
 def extent_text(own: GroupStatus) -> str:
-    """Describe what a node's log holds: `0 to 900 entries, synced to 890, committed to 880`."""
+    """Describe what a node's log holds: `entries 0 to 900, synced to 890, committed to 880`."""
     if is_empty(own):
         return "empty"
     ends = (("synced", own.synced), (own.terms.acknowledged, own.acknowledged))
-    return ", ".join(
-        (
-            f"{first_text(own)} to {own.terms.shown(own.written)} {own.terms.unit}",
-            *(_up_to(own, f"{word} to", word, end) for word, end in ends),
-        )
-    )
+    unit, first = own.terms.unit, own.first
+    up_to = f"{unit} up to {own.terms.shown(own.written)}"  # of which it does not say the first
+    held = up_to if first < 0 else range_text(unit, first, own.written)
+    return ", ".join((held, *(_up_to(own, f"{word} to", word, end) for word, end in ends)))
+
+
+def range_text(unit: str, first: int, end: int) -> str:
+    """Describe what lies between two positions: `bytes 0 to 900`, where the last number is the
+    offset behind the last byte; `entries 0 to 899`, where it is the index of the last entry.
+
+    Args:
+        unit: "bytes" or "entries".
+        end: the position behind the last byte or entry.
+    """
+    if unit == "bytes":
+        return f"bytes {first} to {end}"
+    return f"entries {first} to {end - 1}" if end - first > 1 else f"entry {first}"
+
+
+def link_text(own: GroupStatus) -> str:
+    """Describe a follower's side of its connection, without an error that is part of its reason;
+    "" if it has none, or does not need one, as its log does not fit.
+    """
+    if own.link is None or own.state == DIVERGED:
+        return ""
+    is_said = own.reason and own.reason in own.link.error
+    with_error = own.link.error and not own.link.is_up and not is_said
+    return f"{own.link.state} ({own.link.error})" if with_error else own.link.state
 
 
 def end_text(own: GroupStatus) -> str:

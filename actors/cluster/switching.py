@@ -16,6 +16,7 @@ from typing import Any
 import trio
 
 from actors.client.slot_retries import NoSlot, with_slot
+from actors.client.status_text import range_text
 from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.links import LOST, Connect, NodeApi
@@ -244,12 +245,6 @@ async def _repaired(
     return found
 
 
-def _range_text(found: Mapping[str, Any], unit: str) -> str:
-    """Describe a range as `status` does: by the offset at which bytes end, or the last entry."""
-    last = found["next"] - (1 if unit == "entries" else 0)
-    return f"{unit} {found['first']} to {last}"
-
-
 def repaired_lines(found: Mapping[str, Any]) -> list[str]:
     """Describe what a repair has done for one group, for people."""
     who, unit = f"{found['group']}: {found['node']}", found["unit"]
@@ -259,16 +254,18 @@ def repaired_lines(found: Mapping[str, Any]) -> list[str]:
             return [f"{who}: nothing is known to be damaged"]
         if looked["next"] <= looked["first"]:
             return [f"{who}: it has no {unit} to read"]
-        return [f"{who}: nothing is damaged: {_range_text(looked, unit)} were read"]
+        read = range_text(unit, looked["first"], looked["next"])
+        return [f"{who}: nothing is damaged in {read}"]
     lines = [
-        f"{who}: {_range_text(each, unit)} are mended, as {each['source']} has them;"
+        f"{who}: mended from {each['source']}: {range_text(unit, each['first'], each['next'])};"
         " what was there is kept in aside/"
         for each in found["mended"]
     ]
     if found["derived_anew"]:
         lines.append("  consume queues and index were derived from the damage, and are anew soon")
     lines += [
-        f"{who}: {_range_text(each, unit)} stay damaged: {each['reason']}" for each in found["left"]
+        f"{who}: still damaged: {range_text(unit, each['first'], each['next'])}: {each['reason']}"
+        for each in found["left"]
     ]
     if found["left"]:
         lines.append(

@@ -20,6 +20,7 @@ from actors.client.status_text import (
     extent_text,
     first_text,
     is_empty,
+    link_text,
     peer_text,
     role_text,
     state_text,
@@ -292,8 +293,9 @@ def _progress(lead: GroupStatus, peer: Peer) -> RenderableType | None:
 
 def _feed_text(feed: FeedView) -> str:
     return (
-        f"feed {feed.group} from {feed.source}: {feed.acknowledged_count} acknowledged"
+        f"feed {feed.group}: {feed.acknowledged_count} acknowledged"
         f", {feed.in_flight_count} in flight, {feed.unknown_count} unknown, {feed.state}"
+        f", from {feed.source}"
     )
 
 
@@ -374,7 +376,8 @@ def _plain_text(view: ClusterView, group: str) -> tuple[list[str], str]:
     if found is not None and found[0] not in away:
         node, own = found
         peers = (f"{peer_text(own, peer)};" for peer in own.peers)
-        return [f"{node} {role_text(own)} {end_text(own)};", *peers], ""
+        troubles = (f"{node}: {'; '.join(own.troubles)};",) if own.troubles else ()
+        return [f"{node} {role_text(own)} {end_text(own)};", *peers, *troubles], ""
     answer = {node: own for node, own in said.items() if node not in away}
     ends = [f"{node} {end_text(own)};" for node, own in answer.items()]
     leader, epoch, is_said = view.leader_in(group)
@@ -406,9 +409,10 @@ def node_lines(
     lines = [f"{node.node}: {node.state}"]
     for name, own in node.groups.items():
         why = None if (name, node.node) in diverged else (refused or {}).get(name)
-        link = _link_text(own) if why is None else [f"refused by {own.leader}: {why}"]
-        words = (role_text(own), extent_text(own), *own.remarks, *link)
-        lines.append(f"  {name}: {', '.join(words)}")
+        link = link_text(own) if why is None else f"refused by {own.leader}: {why}"
+        words = (role_text(own), extent_text(own), *own.remarks, link)
+        lines.append(f"  {name}: {', '.join(filter(None, words))}")
+        lines += [f"    {trouble}" for trouble in own.troubles]
         for peer in own.peers:
             is_said = (name, peer.node) in diverged and not peer.is_well
             known = attrs.evolve(peer, state="diverged", reason="") if is_said else peer
@@ -419,15 +423,6 @@ def node_lines(
         return lines
     shown = _tree(node.tree).plain.split("\n") if trees else _odd_parts(node.tree)
     return [*lines, *(f"  {each}" for each in shown)]
-
-
-def _link_text(own: GroupStatus) -> list[str]:
-    """Describe a follower's side of its connection, without an error that is part of its reason."""
-    if own.link is None:
-        return []
-    is_said = own.reason and own.reason in own.link.error
-    with_error = own.link.error and not own.link.is_up and not is_said
-    return [f"{own.link.state} ({own.link.error})" if with_error else own.link.state]
 
 
 def _found_text(node: str, own: GroupStatus) -> Iterator[str]:

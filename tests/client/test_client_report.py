@@ -19,7 +19,7 @@ from actors.errors import (
     ConfigError,
     NotMaster,
 )
-from actors.group_status import FOLLOWING, GroupStatus, Link, Peer, Scrub
+from actors.group_status import DIVERGED, FOLLOWING, GroupStatus, Link, Peer, Scrub
 from actors.log_types import Message
 
 
@@ -158,7 +158,7 @@ def test_status_table() -> None:
         "orders    n1     following                       4000  1000  1.50",
         "orders    j2     not connected, written only        -     -  0.00",
         "",
-        "bills from -: connecting, last error: refused",
+        "bills from -: connecting (refused)",
     ]
     linked = attrs.evolve(BILLS, link=Link(state=FOLLOWING, is_up=True, error="refused"))
     assert lines(bills=linked)[-1] == "bills from -: following"
@@ -296,6 +296,18 @@ def test_status_of_dledger_groups() -> None:
     both = lines(orders=ORDERS, ledger=LEDGER)
     assert both[: len(lines(orders=ORDERS))] == lines(orders=ORDERS)
     assert both[-6:] == found[-6:]
+
+
+def test_where_a_slave_diverges_is_said_once() -> None:
+    """Its connection ended for the same reason, and it makes no other one."""
+    why = "equal up to 70 only"
+    ended = Link(state="connecting", error=f"the local log is no part of the master's: {why}")
+    parted = attrs.evolve(
+        BILLS, state=DIVERGED, reason=why, troubles=(f"diverged: {why}",), link=ended
+    )
+    found = "\n".join(lines(bills=parted))
+    assert found.count(why) == 1
+    assert "connecting" not in found
 
 
 def test_what_is_not_as_it_should_be_is_said() -> None:

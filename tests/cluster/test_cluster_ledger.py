@@ -98,7 +98,7 @@ in entries  node  role       term  first  written  synced  committed  lag  rec/s
 ledger      n0    leader        3      0      900     890        880        2000  running
             n1    follower      3      0      885     890        880   15         follows n0
             n2    candidate     3      0      100      95         90    -         knows no leader
-feed ledger from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding"""
+feed ledger: 5000 acknowledged, 100 in flight, 0 unknown, feeding, from README.md"""
 
 
 def picture(*nodes: NodeView, width: int = 120) -> list[str]:
@@ -141,12 +141,12 @@ def test_what_a_leader_knows_of_its_peers_is_shown() -> None:
         "    n1 silent at 900 behind 0: no route",
         "    n2 refused: 401",
     ]
-    assert node_lines(attrs.evolve(behind, tree=None))[1] == (
-        "  ledger: follower of n0 in term 3, takes no entries: entry 9 does not fit,"
-        " 0 to 885 entries, synced to 890, committed to 880"
-    )
+    assert node_lines(attrs.evolve(behind, tree=None))[1:] == [
+        "  ledger: follower of n0 in term 3, entries 0 to 885, synced to 890, committed to 880",
+        "    takes no entries: entry 9 does not fit",
+    ]
     full = member("n1", follower(unsaved_vote="cannot save its vote"))
-    assert "cannot save" in node_lines(full)[1]
+    assert "cannot save" in node_lines(full)[2]
     assert "cannot save" in picture(first, full)[3]
     lines = picture(first, member("n1", follower()), member("n2", follower()))
     assert [line.split("   ")[-1].strip() for line in lines[3:5]] == [
@@ -223,17 +223,17 @@ def test_node_lines() -> None:
     assert found == [
         [
             "n0: running",
-            "  ledger: leader in term 3, 0 to 900 entries, synced to 890, committed to 880",
+            "  ledger: leader in term 3, entries 0 to 900, synced to 890, committed to 880",
             "    n1 at 885 behind 15",
             "    n2 not reached yet",
         ],
         [
             "n1: running",
-            "  ledger: follower of n0 in term 3, 0 to 885 entries, synced to 890, committed to 880",
+            "  ledger: follower of n0 in term 3, entries 0 to 885, synced to 890, committed to 880",
         ],
         [
             "n2: running",
-            "  ledger: candidate in term 3, 0 to 100 entries, synced to 95, committed to 90",
+            "  ledger: candidate in term 3, entries 0 to 100, synced to 95, committed to 90",
         ],
     ]
 
@@ -247,7 +247,7 @@ def test_an_empty_log_says_so() -> None:
     behind = [{"node": "n1", "matched_index": -1}]
     first = leader(begin_index=0, written_index=0, synced_index=-1, committed_index=-1)
     assert node_lines(attrs.evolve(member("n0", first | {"peers": behind}), tree=None))[1:] == [
-        "  ledger: leader in term 3, 0 to 0 entries, nothing synced, nothing committed",
+        "  ledger: leader in term 3, entry 0, nothing synced, nothing committed",
         "    n1 not reached yet",
     ]
     elsewhere = members(member("n1", follower(**EMPTY)))
@@ -325,8 +325,8 @@ def test_the_summary_for_people() -> None:
         " stored), 244.1 KiB, 2500 records/s"
         ", 0 with unknown outcome, 0 restarts",
         "    n0 leads in term 3",
-        "    n0 leader: 0 to 900 entries, synced to 890, committed to 880",
-        "    n1 follower: 0 to 885 entries, synced to 890, committed to 880, behind by 15 entries",
+        "    n0 leader: entries 0 to 900, synced to 890, committed to 880",
+        "    n1 follower: entries 0 to 885, synced to 890, committed to 880, behind by 15 entries",
         "    n3: did not answer",
     ]
     elsewhere = group_summary(

@@ -23,9 +23,9 @@ def test_the_summary_says_what_is_old_of_a_leader_that_has_gone() -> None:
         ("n1", 0, False),
     ]
     assert found.lines()[2:] == [
-        "    n0 leader: 0 to 900 entries, synced to 890, committed to 880, behind by 50 entries"
+        "    n0 leader: entries 0 to 900, synced to 890, committed to 880, behind by 50 entries"
         " when last heard",
-        "    n1 follower: 0 to 960 entries, synced to 890, committed to 950",
+        "    n1 follower: entries 0 to 960, synced to 890, committed to 950",
     ]
     still = member("n1", follower(), "away")
     alike = group_summary(members(gone, still), "ledger", KINDS["dledger"].terms, ("n0",), 0.0)
@@ -43,9 +43,9 @@ def test_as_of_when_it_is_known_is_said_once_and_of_who_was_silent() -> None:
     )
     assert found.lines()[1:] == [
         "    n0 leads in term 3, as of 0.2 s before the end",
-        "    n0 leader: 0 to 900 entries, synced to 890, committed to 880",
-        "    n1 follower: 0 to 885 entries, synced to 890, committed to 880, behind by 15 entries",
-        "    n2 follower: 0 to 885 entries, synced to 890, committed to 880, behind by 15 entries"
+        "    n0 leader: entries 0 to 900, synced to 890, committed to 880",
+        "    n1 follower: entries 0 to 885, synced to 890, committed to 880, behind by 15 entries",
+        "    n2 follower: entries 0 to 885, synced to 890, committed to 880, behind by 15 entries"
         " when last heard, as of 12.0 s before the end",
     ]
     ages = {name: each["age_s"] for name, each in found.plain()["indexes"].items()}

@@ -176,10 +176,11 @@ def test_a_lost_master_is_replaced_comes_back_and_is_resynced(
     os.kill(first["n0"], signal.SIGKILL)
     wait_for(lambda: is_part(cluster, "n0", "diverged"))
     status = command(cluster, "status", "--node", "n0").stdout
-    assert f"slave of {new} by promotion 1, diverged: " in status
+    assert f"slave of {new} by promotion 1, bytes 0 to " in status
+    assert "\n      diverged: this log (" in status
     whole = command(cluster, "status").stdout
     assert whole.count("diverged: this log") == whole.count(" are equal up to ") == 1
-    assert "      n0 diverged" in whole
+    assert "      n0 diverged\n" in whole
     found = command(cluster, "resync", "n0")
     assert found.returncode == 0, found.stderr
     assert "are kept in aside/; following" in found.stdout

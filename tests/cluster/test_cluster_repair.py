@@ -66,13 +66,13 @@ def test_damaged_files_are_mended_from_other_members(
     with cluster.start("--processes", "--json") as run:
         wait_for(lambda: {node for node, text in damage(cluster).items() if text} == set(SPOILT))
         found = command(cluster, "status")
-        assert "    orders: master, damaged: " in found.stdout
+        assert "      damaged: " in found.stdout
         for node, offset in SPOILT.items():
             base = offset - offset % 65536
             found = command(cluster, "repair", node)
             assert (found.returncode, found.stderr) == (0, "")
             source = "n1" if node == "n0" else "n0"
-            said = f"bytes {base} to {base + 65536} are mended, as {source} has them"
+            said = f"mended from {source}: bytes {base} to {base + 65536};"
             assert found.stdout.startswith(f"orders: {node}: {said}")
         assert set(damage(cluster).values()) == {""}
         again: list[dict[str, Any]] = json.loads(command(cluster, "repair", "n2", "--json").stdout)

@@ -42,18 +42,16 @@ async def repaired(
 async def test_what_it_says(autojump_clock: trio.abc.Clock) -> None:
     assert await repaired(NOTHING) == ("orders: n1: nothing is known to be damaged", 0)
     looked = NOTHING | {"looked": {"first": 0, "next": 131072}}
-    said = "orders: n1: nothing is damaged: bytes 0 to 131072 were read"
+    said = "orders: n1: nothing is damaged in bytes 0 to 131072"
     of_ledger = looked | {"unit": "entries", "looked": {"first": 0, "next": 900}}
     assert await repaired(of_ledger) == (
-        "orders: n1: nothing is damaged: entries 0 to 899 were read",
+        "orders: n1: nothing is damaged in entries 0 to 899",
         0,
     )
     assert await repaired(looked) == (said, 0)
     empty = NOTHING | {"looked": {"first": 7, "next": 7}}
     assert await repaired(empty) == ("orders: n1: it has no bytes to read", 0)
-    mended = (
-        "orders: n1: bytes 0 to 65536 are mended, as n0 has them; what was there is kept in aside/"
-    )
+    mended = "orders: n1: mended from n0: bytes 0 to 65536; what was there is kept in aside/"
     assert await repaired(NOTHING | {"mended": [MENDED]}, source="n0") == (mended, 0)
     text, code = await repaired(NOTHING | {"mended": [MENDED], "derived_anew": True})
     assert (text.splitlines()[1], code) == (
@@ -62,7 +60,7 @@ async def test_what_it_says(autojump_clock: trio.abc.Clock) -> None:
     )
     text, code = await repaired(NOTHING | {"mended": [MENDED], "left": [LEFT]})
     assert code == 1
-    stays = f"bytes 65536 to 131072 stay damaged: {LEFT['reason']}"
+    stays = f"still damaged: bytes 65536 to 131072: {LEFT['reason']}"
     first, second, third = text.splitlines()
     assert (first, second) == (mended, f"orders: n1: {stays}")
     assert "put them back from a backup" in third

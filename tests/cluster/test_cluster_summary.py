@@ -101,8 +101,8 @@ def test_for_people() -> None:
         "  orders: 5,000 of 5,100 records acknowledged (100 unanswered at the end, and perhaps"
         " stored), 244.1 KiB, 2500 records/s, 7 with unknown outcome sent again, 8 restarts",
         "    n0 leads",
-        "    n0 master: 0 to 70000000 bytes, synced to 70000000, acknowledged to 69999000",
-        "    n1 slave: 0 to 69999999 bytes, synced to 60000000, acknowledged to 69999000"
+        "    n0 master: bytes 0 to 70000000, synced to 70000000, acknowledged to 69999000",
+        "    n1 slave: bytes 0 to 69999999, synced to 60000000, acknowledged to 69999000"
         ", behind by 1 byte",
         "    n2: did not answer",
     ]

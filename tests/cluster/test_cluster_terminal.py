@@ -49,7 +49,7 @@ in bytes  node  role    first   written    synced     acked  lag  rec/s  MB/s  s
 orders    n0    master      0  70000000  70000000  69999000        2000  0.41  running
           n1    slave       0  70000000  70000000  69999000    0         0.41  follows n0
           n2    slave       0  70000000  70000000  69999000    0         0.41  follows n0
-feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
+feed orders: 5000 acknowledged, 100 in flight, 0 unknown, feeding, from README.md
 /n0                                     /n1                                     /n2
 ├─ event_log                            ├─ event_log                            ├─ event_log
 ├─ orders                               ├─ orders                               ├─ orders
@@ -65,7 +65,7 @@ in bytes  node  role    first   written    synced     acked       lag  rec/s  MB
 orders    n0    master      0  70000000  70000000  69999000             2000  0.41  running
           n1    slave       0  30000000  70000000  69999000  40000000         4.00  ━━━━       42 % 10 s
           n2    slave       0  70000000  70000000  69999000         -         0.00  away
-feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
+feed orders: 5000 acknowledged, 100 in flight, 0 unknown, feeding, from README.md
 n2: was killed by SIGKILL, starting it again
 /n0                                     /n1                                     /n2
 ├─ event_log                            ├─ event_log                            ├─ event_log
@@ -82,7 +82,7 @@ in bytes node role   written acked   lag rec/s MB/s state
 orders   n0   master   66.8M 66.8M        2000 0.41 running
          n1   slave    28.6M 66.8M 38.1M       4.00 ━━━━       42 % 10 s
          n2   slave    66.8M 66.8M     -       0.00 away
-feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
+feed orders: 5000 acknowledged, 100 in flight, 0 unknown, feeding, from…
 n2: was killed by SIGKILL, starting it again
 /n0                       /n1                       /n2
 ├─ event_log              ├─ event_log              ├─ event_log
@@ -221,7 +221,7 @@ def test_node_lines() -> None:
     found = node_lines(trouble().nodes[0], trees=True)
     assert found[:5] == [
         "n0: running",
-        "  orders: master, 0 to 70000000 bytes, synced to 70000000, acknowledged to 69999000"
+        "  orders: master, bytes 0 to 70000000, synced to 70000000, acknowledged to 69999000"
         ", fresh reads need 2 of 2 others",
         "    n1 at 30000000 behind 40000000",
         "    n2 not connected: the peer closed the connection",
@@ -241,31 +241,31 @@ def test_node_lines() -> None:
 
 def test_what_became_of_a_promotion() -> None:
     fenced = master(promotion=2, part="fenced", reason="n1 goes on up to 9")
-    [_, line, *_] = node_lines(attrs.evolve(node("n0", fenced), tree=None))
-    assert line.startswith("  orders: master by promotion 2, fenced: n1 goes on up to 9, 0 to ")
+    [_, line, why, *_] = node_lines(attrs.evolve(node("n0", fenced), tree=None))
+    assert line.startswith("  orders: master by promotion 2, bytes 0 to ")
+    assert why == "    fenced: n1 goes on up to 9"
     view = cluster(nodes=(node("n0", fenced),))
-    said = "n0 master by promotion 2, fenced: n1 goes on up to 9 at 70000000"
-    assert said in plain_lines(view, RATES)[0]
+    plain = plain_lines(view, RATES)[0]
+    assert " n0 master by promotion 2 at 70000000 acknowledged 69999000; n1 at 70000000 " in plain
+    assert "; n0: fenced: n1 goes on up to 9; 2000 records/s" in plain
     assert "fenced: n1 goes on up to 9" in picture(view)
     follows = slave_group(master="n0", promotion=2, part="following")
     [_, line] = node_lines(attrs.evolve(node("n1", follows), tree=None))
-    assert line.startswith("  orders: slave of n0 by promotion 2, 0 to ")
+    assert line.startswith("  orders: slave of n0 by promotion 2, bytes 0 to ")
     parted = slave_group(part="diverged", reason="equal up to 70 only")
-    [_, line] = node_lines(attrs.evolve(node("n1", parted), tree=None))
-    assert line.startswith("  orders: slave, diverged: equal up to 70 only, 0 to ")
     refused = f"the log does not fit: {parted['reason']}"
     both = parted | {"client": {"state": "READY", "last_error": refused}}
-    [_, line] = node_lines(attrs.evolve(node("n1", both), tree=None))
-    assert line.count(str(parted["reason"])) == 1
-    assert line.endswith(", connecting")
+    for facts in (parted, both):
+        [_, line, why] = node_lines(attrs.evolve(node("n1", facts), tree=None))
+        assert line.startswith("  orders: slave, bytes 0 to ")
+        assert line.endswith("acknowledged to 69999000"), "it does not connect"
+        assert why == "    diverged: equal up to 70 only"
     alone = cluster(nodes=(node("n1", parted),))
     assert "diverged: equal up to 70 only" in picture(alone)
     empty = slave_group(part="connecting", reason="it began empty, and has not heard n2")
     assert "connecting: it began empty, and has not" in picture(cluster(nodes=(node("n1", empty),)))
-    [_, line, *_] = node_lines(node("n1", empty))
-    assert line.startswith(
-        "  orders: slave, connecting: it began empty, and has not heard n2, 0 to "
-    )
+    [_, _, why, *_] = node_lines(node("n1", empty))
+    assert why == "    connecting: it began empty, and has not heard n2"
     away = slave("n1", ack_bytes=None, lag_bytes=None)
     both = cluster(nodes=(node("n0", master(slaves=[away])), node("n1", parted)))
     assert "diverged: equal up to 70 only" in picture(both)
@@ -283,18 +283,18 @@ def test_where_a_slave_diverges_is_said_once() -> None:
         (*node_lines(n0, diverged=said), *node_lines(n1, diverged=said, refused={"orders": why}))
     )
     assert both.count(why) == 1
-    assert f"  orders: slave, diverged: {why}, 0 to " in both
+    assert f"    diverged: {why}" in both
     assert "    n1 diverged\n" in both
 
 
 def test_where_a_copy_is_damaged() -> None:
     where = "bytes 5 to 9"
     found = node("n0", master(part="open", damage=where))
-    assert node_lines(found)[1].startswith(f"  orders: master, damaged: {where}, 0 to ")
+    assert node_lines(found)[2] == f"    damaged: {where}"
     assert f"damaged: {where}" in picture(cluster(nodes=(found,)))
     slave_of = slave_group(part="damaged", reason=where, damage=where)
-    [_, line, *_] = node_lines(node("n1", slave_of))
-    assert line.startswith(f"  orders: slave, damaged: {where}, 0 to ")
+    [_, _, why, *_] = node_lines(node("n1", slave_of))
+    assert why == f"    damaged: {where}"
     assert f"damaged: {where}" in picture(cluster(nodes=(node("n1", slave_of),)))
     both = cluster(nodes=(found, node("n1", slave_of)))
     assert findings(both, "orders", DAMAGED) == {"n0": where, "n1": where}
@@ -345,6 +345,12 @@ def test_what_is_too_long_is_said_below_and_breaks_no_word() -> None:
         lines[9] == "0:00:04 n2: was killed by SIGKILL, and then the whole machine went down as it…"
     )
     assert max(map(len, lines)) <= 80
+
+
+def test_what_a_feed_counts_is_not_cut_by_the_name_of_its_source() -> None:
+    feed = attrs.evolve(FEED, source="a/folder/" * 20 + "lines.txt", unknown_count=7)
+    shown = picture(cluster(feeds=(feed,)), width=80)
+    assert "feed orders: 5000 acknowledged, 100 in flight, 7 unknown, feeding, from" in shown
 
 
 def test_slaves_of_a_master_that_is_away_are_not_in_sync() -> None:

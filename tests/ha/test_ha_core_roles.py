@@ -317,7 +317,7 @@ def test_a_slave_with_foreign_bytes_does_not_report() -> None:
     effects = one.heard("n0", master(500, A, B), 1.0, asked=1)
     assert effects.verdict is not None
     assert not effects.verdict.fits
-    assert "equal up to 100 only (diverged): `resync n1`" in effects.verdict.detail
+    assert "equal up to 100 only: `resync n1`" in effects.verdict.detail
     assert effects.record is None
     assert one.view().state is RoleState.DIVERGED
     (reported,) = effects.events

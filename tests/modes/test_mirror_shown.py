@@ -38,7 +38,7 @@ async def test_view_status_and_summary(autojump_clock: object) -> None:
     assert plain_lines(view, {}) == ["0:00:12 pair: n0 writer at 14 mirrored 14; n1 at 14 behind 0"]
     assert node_lines(attrs.evolve(nodes[1], tree=None)) == [
         "n1: running",
-        "  pair: copy, 0 to 14 bytes, synced to 14, mirrored to 14",
+        "  pair: copy, bytes 0 to 14, synced to 14, mirrored to 14",
     ]
     assert [" ".join(line.split()) for line in status_lines(said["n0"])[2:]] == [
         "in bytes role writer first written synced mirrored copies durability",
@@ -51,8 +51,8 @@ async def test_view_status_and_summary(autojump_clock: object) -> None:
     assert found.lines() == [
         "  pair: 0 restarts",
         "    n0 leads",
-        "    n0 writer: 0 to 14 bytes, synced to 14, mirrored to 14",
-        "    n1 copy: 0 to 14 bytes, synced to 14, mirrored to 14",
+        "    n0 writer: bytes 0 to 14, synced to 14, mirrored to 14",
+        "    n1 copy: bytes 0 to 14, synced to 14, mirrored to 14",
     ]
     assert (found.plain()["writer"], found.plain()["turn"]) == ("n0", 0)
     assert RateMeter().rates(view) == {GROUP: Rates()}

@@ -215,8 +215,7 @@ def judge(node: str, record: GroupRecord, question: Question, said: GroupState) 
         )
     reason = (
         f"this log ({end} bytes) and that of {said.node} ({said.written} bytes) are equal up"
-        f" to {found.consistent_bytes} only ({found.kind.value}): `resync {node}` sets the rest"
-        " aside"
+        f" to {found.consistent_bytes} only: `resync {node}` sets the rest aside"
     )
     return SlaveVerdict(
         state=RoleState.DIVERGED,
