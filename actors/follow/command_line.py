@@ -32,12 +32,13 @@ from actors.config.command_line import (
 from actors.env import Env
 from actors.env.protocols import Address
 from actors.env.real import real_env
-from actors.errors import ConfigError, TriologError, leaves
+from actors.errors import ConfigError, CorruptLog, TriologError, leaves
 from actors.follow.arguments import Follow, parse
 from actors.follow.copy import Copy, CopyStatus, open_copy
 from actors.follow.folder import take_folder
 from actors.follow.lines import (
     AWAY,
+    damage_text,
     final_text,
     json_of,
     late_text,
@@ -85,7 +86,8 @@ def _explain(error: Exception) -> int:
     if isinstance(error, OutputFailed):
         raise error
     if not isinstance(error, ConfigError):
-        complain(f"triolog: {error}")
+        text = damage_text(error) if isinstance(error, CorruptLog) else str(error)
+        complain(f"triolog: {text}")
         return EXIT_FAILED
     for problem in error.problems:
         complain(f"triolog: {problem}")

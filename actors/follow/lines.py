@@ -6,9 +6,11 @@ import json
 from typing import Any, Final
 
 from actors.env.protocols import Address
+from actors.errors import CorruptLog
 from actors.follow.copy import CopyStatus
 from actors.ha.core.states import Lost
 from actors.readable import duration, size
+from actors.storage.commitlog.recovery import CURE, UNLIKE, smaller_files
 
 AWAY: Final = "not connected"
 """The state that `state_of` returns for a copy whose connection failed."""
@@ -23,11 +25,38 @@ _CUT: Final = (
 ADVICE: Final = {
     Lost.FOREIGN_LOG: f"{_ANEW}; {_CUT}",
     Lost.OFFSET_MISMATCH: _ANEW,
-    Lost.UNALIGNED: "give --segment-bytes as the broker's mappedFileSizeCommitLog",
-    Lost.BAD_RECORD: "the broker's file is damaged, or its files are of another size"
-    f" (--segment-bytes); where it was mended, {_CUT}",
+    Lost.UNALIGNED: "the broker's files have another size: give its mappedFileSizeCommitLog as"
+    " --segment-bytes; the offset that it sent is a multiple of it",
+    Lost.BAD_RECORD: "the broker's file is damaged, or larger than this copy's: then set the folder"
+    " aside, and begin another copy with its mappedFileSizeCommitLog as --segment-bytes; where the"
+    f" broker's file was mended, {_CUT}",
     Lost.DAMAGED: f"`storage check DIR` says where; {_CUT}",
 }
+_OF_NODES: Final = {CURE: _CUT, UNLIKE: ADVICE[Lost.BAD_RECORD]}
+"""What is said to nodes about a damaged log, and what about a copy in its place."""
+
+
+def damage_text(error: CorruptLog) -> str:
+    """Describe why a copy cannot be opened, or go on, and what to do, for people."""
+    text = str(error)
+    for ours, copys in _OF_NODES.items():
+        text = text.replace(ours, copys)
+    return _size_text(text) or text
+
+
+def _size_text(why: str) -> str:
+    """Describe that a copy ended since the broker's files are smaller; "": that is not the reason.
+
+    Whoever reads the copy's bytes first says so: the verifier, the scrub or the next start.
+    """
+    size_bytes = smaller_files(why)
+    if size_bytes is None:
+        return ""
+    return (
+        f"the broker's files have {size_bytes} bytes, this copy's have more; nothing was"
+        f" overwritten: set the folder aside, and begin another copy with --segment-bytes"
+        f" {size_bytes}"
+    )
 
 
 def start_text(master: Address, folder: str, *, passive: bool) -> str:
@@ -67,7 +96,7 @@ def final_text(status: CopyStatus) -> str:
     """Describe why a copy cannot go on and what to do, for people."""
     assert status.final is not None
     advice = ADVICE.get(status.final, "")
-    return f"{status.error}; nothing was overwritten: {advice}"
+    return _size_text(status.error) or f"{status.error}; nothing was overwritten: {advice}"
 
 
 def state_of(status: CopyStatus | None) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import attrs
 
-from actors.storage.commitlog.recovery import store_ms
+from actors.storage.commitlog.recovery import file_ending, store_ms
 from actors.storage.log.log_reader import LogReader
 from wire.files.commit_log import Stop, scan
 
@@ -69,8 +69,11 @@ class RecordVerifier:
             case Stop.INCOMPLETE if (at + len(data)) % segment:
                 self._wanted_bytes = at + len(data) + stopped.missing_bytes
                 self.seen_bytes = at + len(data)
+            case Stop.UNWRITTEN:
+                self.problem = "no record is there"
             case _:
-                self.problem = stopped.reason or "no record is there"
+                base = self.at_bytes - self.at_bytes % segment
+                self.problem = file_ending(stopped, base, self.at_bytes, segment).reason
         self.reader.drop_below(self.at_bytes)  # an open file stays on the disk after its deletion
         return not self.problem and self.seen_bytes < limit_bytes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 import trio
 from follow_kit import ROOT, SHAPE, Stage, stage
@@ -11,6 +12,7 @@ from actors.env.protocols import Address
 from actors.errors import ConfigError
 from actors.follow.copy import CopyStatus
 from actors.follow.folder import Shape, take_folder
+from actors.follow.lines import final_text
 from actors.ha import log_judge
 from actors.ha.core.states import Lost
 from actors.sim.disk import DiskOptions
@@ -264,6 +266,21 @@ async def test_files_of_another_size_are_named(autojump_clock: object) -> None:
         await on.start_copy()
         await on.until_all()
         on.assert_equal()
+
+
+async def test_smaller_files_of_the_masters_are_no_damage_and_their_size_is_said(
+    autojump_clock: object,
+) -> None:
+    async with stage() as on:
+        on.shape = attrs.evolve(SHAPE, segment_bytes=1 << 20)
+        await started(on, 100)
+        on.master.append(500)
+        status = await final(on)
+        assert status.final in (Lost.BAD_RECORD, Lost.DAMAGED)
+        assert "damage" not in final_text(status)
+        assert final_text(status).endswith(f"begin another copy with --segment-bytes {FILE}")
+        assert status.good < FILE
+        assert on.master.acknowledged < FILE
 
 
 async def test_damage_of_the_copy_is_named(autojump_clock: object) -> None:

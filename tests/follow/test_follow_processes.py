@@ -240,3 +240,41 @@ async def test_what_rots_here_is_cut_and_copied_again(tmp_path: Path) -> None:
         assert code == 0, errors
         assert (said[-1]["lag"], said[-1]["end"]) == (0, master.end)
     assert_equal(master, folder)
+
+
+async def test_a_master_with_smaller_files_is_not_told_as_damage(tmp_path: Path) -> None:
+    """Neither by the command that was sent its bytes, nor by the next one."""
+    folder = tmp_path / "copy"
+    async with master_runs() as master:
+        words = command(master, folder)
+        words[words.index("--segment-bytes") + 1] = str(4 * FILE)
+        process = await start(words)
+        await until_reported(master, 0)
+        master.append(200, 1000)
+        with trio.fail_after(WITHIN_S):
+            assert await process.wait() == 1
+        assert process.stderr is not None
+        errors = (await process.stderr.receive_some()).decode()
+        assert f"begin another copy with --segment-bytes {FILE}\n" in errors
+        code, errors, _ = await ends(words)
+        assert code == 1
+        assert errors.endswith(f"begin another copy with --segment-bytes {FILE}\n")
+        code, errors, _ = await ends(command(master, tmp_path / "again", "--once"))
+        assert code == 0, errors
+
+
+async def test_a_master_with_larger_files_may_be_one(tmp_path: Path) -> None:
+    """Its records reach over the ends of files here, as damaged ones would."""
+    async with master_runs() as master:
+        words = command(master, tmp_path / "copy")
+        words[words.index("--segment-bytes") + 1] = str(FILE // 4)
+        process = await start(words)
+        await until_reported(master, 0)
+        master.append(200, 1000)
+        with trio.fail_after(WITHIN_S):
+            assert await process.wait() == 1
+        assert process.stderr is not None
+        errors = (await process.stderr.receive_some()).decode()
+        assert "a record" in errors
+        assert "larger than this copy's: then set the folder aside" in errors
+        assert "OPERATING" not in errors

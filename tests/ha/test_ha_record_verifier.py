@@ -17,6 +17,7 @@ from actors.ha import record_verifier
 from actors.ha.core.states import Lost
 from actors.ha.record_verifier import RecordVerifier
 from actors.sim.disk import SimDisk
+from actors.storage.commitlog.recovery import smaller_files
 from actors.storage.log.commit_log import segment_path
 from actors.storage.log.log_reader import LogReader, OffsetGone
 from wire.files.record_encoder import RecordEncoder, encode_blank, fits_in_segment
@@ -27,8 +28,8 @@ CONFIG = cluster(
 )
 
 
-def log_of(count: int, body_bytes: int = 300) -> tuple[bytes, list[int]]:
-    """Records, and BLANKs at the ends of files; and where each record ends."""
+def log_of(count: int, body_bytes: int = 300, begin: int = 0) -> tuple[bytes, list[int]]:
+    """Records, and BLANKs at the ends of files; and where each record ends, from `begin` on."""
     log, ends = bytearray(), []
     for number in range(count):
         one = bytearray()
@@ -41,7 +42,7 @@ def log_of(count: int, body_bytes: int = 300) -> tuple[bytes, list[int]]:
                 bytes([number]) * body_bytes,
                 queue_id=0,
                 queue_offset=number,
-                physical_offset=at,
+                physical_offset=begin + at,
                 store_ts=1,
                 born_ts=1,
             )
@@ -127,6 +128,36 @@ def test_a_record_over_a_files_end_is_a_problem() -> None:
     verifier = verifier_of(cut)
     look(verifier, SEGMENT)
     assert verifier.problem
+
+
+@pytest.mark.parametrize("begin", [0, 4 * SEGMENT])
+def test_a_master_whose_files_are_smaller_is_known_by_where_its_first_one_ends(begin: int) -> None:
+    log, ends = log_of(40, begin=begin)
+    disk = SimDisk(random.Random(0))
+    disk.mkdir("/log")
+    disk.open(segment_path("/log", begin), "x").pwrite(log, 0)
+    reader = LogReader(disk, "/log", 4 * SEGMENT)
+    verifier = RecordVerifier(reader=reader, record_bytes_max=SEGMENT, at_bytes=begin)
+    look(verifier, begin + len(log))
+    assert smaller_files(verifier.problem) == SEGMENT
+    assert verifier.at_bytes == begin + max(end for end in ends if end < SEGMENT)
+
+
+@pytest.mark.parametrize("end", [SEGMENT + 1, 3 * SEGMENT])
+def test_an_end_of_a_file_where_none_can_end_says_nothing_of_other_sizes(end: int) -> None:
+    """Files of three segments would not begin where the log does, with its fifth segment."""
+    begin = 4 * SEGMENT
+    log, ends = log_of(3, begin=begin)
+    log += encode_blank(end - len(log))
+    disk = SimDisk(random.Random(0))
+    disk.mkdir("/log")
+    disk.open(segment_path("/log", begin), "x").pwrite(log, 0)
+    reader = LogReader(disk, "/log", 4 * SEGMENT)
+    verifier = RecordVerifier(reader=reader, record_bytes_max=SEGMENT, at_bytes=begin)
+    look(verifier, begin + len(log))
+    assert verifier.at_bytes == begin + ends[-1]
+    assert smaller_files(verifier.problem) is None
+    assert verifier.problem.startswith("a BLANK of ")
 
 
 def test_a_file_that_is_gone() -> None:

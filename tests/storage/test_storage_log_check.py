@@ -131,7 +131,7 @@ def test_a_record_that_seems_to_reach_over_its_files_end_is_damage() -> None:
     log.flip(0, log.places[7][0] + 1)  # its size: 512 KiB more
     finish(log.check.digest_file(0))
     (rot,) = log.check.rotten.values()
-    assert rot.reason.endswith("no record ends there")
+    assert rot.reason.endswith("a record that reaches over the end of its file")
 
 
 def test_what_was_parsed_when_the_store_opened_is_not_parsed_again() -> None:

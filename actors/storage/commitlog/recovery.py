@@ -21,6 +21,7 @@ Differs:
 from __future__ import annotations
 
 import enum
+import re
 import struct
 from collections.abc import Generator
 from contextlib import closing
@@ -28,6 +29,7 @@ from typing import Final
 
 import attrs
 
+from actors.config.bounds import SEGMENT
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.files.whole_files import read_bytes
@@ -331,6 +333,8 @@ def file_ending(stopped: Scanned, base: int, at: int, segment_bytes: int) -> Fil
             return FileEnd(base=base, at_bytes=at, ending=Ending.BLANK)
         case Stop.BLANK:
             reason = f"a BLANK of {stopped.blank_bytes} bytes where {left} are left"
+            if smaller := _smaller(base, at + stopped.blank_bytes, segment_bytes):
+                reason += f"{_SMALLER}{smaller} bytes"
         case Stop.UNWRITTEN:
             return FileEnd(base=base, at_bytes=at, ending=Ending.UNWRITTEN)
         case Stop.INCOMPLETE:
@@ -340,12 +344,38 @@ def file_ending(stopped: Scanned, base: int, at: int, segment_bytes: int) -> Fil
     return FileEnd(base=base, at_bytes=at, ending=Ending.BAD, reason=reason)
 
 
+_SMALLER: Final = ", as at the end of a file of "
+
+
+def _smaller(base: int, end: int, segment_bytes: int) -> int | None:
+    """Return the size of a log's files if the first that begins at or behind `base` ends at `end`.
+
+    Returns: None if it cannot, or is no smaller than `segment_bytes`.
+    """
+    size = end - base
+    fits = size < segment_bytes and size % SEGMENT.step == 0 and base % size == 0
+    return size if fits else None
+
+
+def smaller_files(reason: str) -> int | None:
+    """Return the size of the files for which a log's bytes were made, by the reason of a file's end
+    or a text with it; None: it says nothing of smaller files than those there are.
+    """
+    found = re.search(rf"{_SMALLER}(\d+) bytes", reason)
+    return None if found is None else int(found[1])
+
+
 CURE: Final = (
     "Where another member has these records, empty this group's folder and start the node: it"
     " copies them anew. If it is the master, promote another node first (OPERATING.md, A node does"
     " not start)"
 )
 """What to do about a log with which no start goes on, so that no `repair` can be asked for."""
+UNLIKE: Final = (
+    "on a slave: its master's log is not the one that it had copied (OPERATING.md, Something is"
+    " wrong)"
+)
+"""What to do about a record from which a running node can derive nothing."""
 
 
 def _refuse_damage(

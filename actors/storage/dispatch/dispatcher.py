@@ -37,6 +37,7 @@ from actors.env.protocols import SYNC_PATHS_MAX, Disk, Syncer
 from actors.errors import NO_ROOM_CODES, CorruptLog, StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
+from actors.storage.commitlog.recovery import UNLIKE
 from actors.storage.commitlog.store_messages import (
     ForgetTopics,
     GetRange,
@@ -692,9 +693,6 @@ def _wanted_bytes(stopped: Scanned, at_bytes: int, rest_bytes: int, folder: str)
             return at_bytes + rest_bytes + stopped.missing_bytes
         case Stop.CORRUPT | Stop.UNWRITTEN:
             reason = stopped.reason or "nothing is written there"
-            raise CorruptLog(
-                f"{folder}: offset {at_bytes}: {reason}; on a slave: its"
-                " master's log is not the one that it had copied (OPERATING.md, Something is wrong)"
-            )
+            raise CorruptLog(f"{folder}: offset {at_bytes}: {reason}; {UNLIKE}")
         case _:
             assert_never(stopped.stop)

@@ -26,7 +26,7 @@ from typing import Final, TypeAlias, TypeVar
 import attrs
 
 from actors.env.protocols import Disk
-from actors.storage.commitlog.recovery import is_beginning
+from actors.storage.commitlog.recovery import file_ending, is_beginning
 from actors.storage.files.side_file import VALUES_MAX, SideFile, SideFileDamaged
 from actors.storage.log.digests import RANGE_BYTES, Digests
 from actors.storage.log.log_reader import LogReader, OffsetGone
@@ -132,7 +132,7 @@ class Walk:
             case Stop.UNWRITTEN:
                 return "nothing is written there"
             case _:
-                return stopped.reason or "no record ends there"
+                return file_ending(stopped, self.base, self.record_at, end - self.base).reason
 
     def reach(self, size_max: int) -> int:
         """Return where the record at `record_at` ends, or where its impossible size ends."""
