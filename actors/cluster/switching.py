@@ -32,11 +32,15 @@ from actors.config import ClusterConfig
 from actors.config.kind import Terms
 from actors.config.kinds import kind_of
 from actors.errors import NodeStopped, OutcomeUnknown
-from actors.group_status import FOLLOWING, group_statuses
+from actors.group_status import FOLLOWING, OPEN, group_statuses
 from actors.readable import readable_values
 
 SEEN_S = 10.0
 """How long a slave is watched after its resync: it connects, or its master does not answer."""
+FOLLOWS_S = 5.0
+"""How long members without a connection are watched after a promotion, until they follow."""
+CONNECTING = "connecting"
+"""The state of a slave without a connection, or that has not compared its log with its master's."""
 LOOK_S = 0.1
 PROGRESS_S = 3.0
 """How often a repair that takes long says how far it is."""
@@ -52,6 +56,8 @@ async def promote(
     as_json: bool,
 ) -> Answer:
     """Ask the first member that answers for a promotion; the node to be promoted is tried first.
+
+    Each of the other members connects anew then, and is waited for, for FOLLOWS_S at most.
 
     Args:
         node: the node to be master; None: the one with most of the log.
@@ -70,6 +76,7 @@ async def promote(
             what = f"{error}; `status` says who is master of {group}"
             then = f"while nobody is, type `promote {group}` again"
             raise OutcomeUnknown(f"{what}: {then}") from None
+    found["members"] = await _once_connected(group, found["members"], connect)
     terms = kind_of(config.groups[group]).terms
     return Answer(
         json.dumps(found) if as_json else "\n".join(promoted_lines(found, terms)), EXIT_OK
@@ -93,8 +100,10 @@ async def resync(
     async with open_node(config, node, connect) as api:
         for group in groups:
             done = readable_values(await api.resync(group))
-            part, reason = await _seen(api, group)
-            found.append({**done, "state": part, "reason": reason})
+            row = {"state": CONNECTING, "reason": ""}
+            with trio.move_on_after(SEEN_S):
+                await _watch(api, group, row)
+            found.append({**done, "state": row["state"], "reason": row["reason"]})
     code = EXIT_OK if all(each["state"] == FOLLOWING for each in found) else EXIT_FAILED
     text = json.dumps(found) if as_json else "\n".join(map(resynced_line, found))
     return Answer(text, code)
@@ -118,15 +127,35 @@ async def open_node(config: ClusterConfig, node: str, connect: Connect) -> Async
         yield api
 
 
-async def _seen(api: NodeApi, group: str) -> tuple[str, str]:
-    """Return state and reason of a slave once it is connected, or the time is over."""
-    part, reason = "connecting", ""
-    with trio.move_on_after(SEEN_S):
-        while part == "connecting":
-            own = group_statuses(await api.status())[group]
-            part, reason = own.state, own.reason
-            await trio.sleep(LOOK_S)
-    return part, reason
+async def _watch(api: NodeApi, group: str, row: dict[str, Any]) -> None:
+    """Keep in `row` what a slave says of itself, until it is connected."""
+    while row["state"] == CONNECTING:
+        own = group_statuses(await api.status())[group]
+        row |= {"state": own.state, "reason": own.reason, "written_bytes": own.written}
+        await trio.sleep(LOOK_S)
+
+
+async def _once_connected(
+    group: str, members: Mapping[str, Any], connect: Connect
+) -> dict[str, Any]:
+    """Return what a promotion says of its members, with the present state of those that had no
+    connection.
+    """
+    found = {node: dict(member) for node, member in members.items()}
+
+    async def watch(node: str) -> None:
+        try:
+            async with connect(node) as api:
+                await _watch(api, group, found[node])
+        except* LOST:
+            pass
+
+    with trio.move_on_after(FOLLOWS_S):
+        async with trio.open_nursery() as nursery:
+            for node, member in members.items():
+                if member.get("state") == CONNECTING:
+                    nursery.start_soon(watch, node)
+    return found
 
 
 async def _runs(config: ClusterConfig, node: str, connect: Connect) -> bool:
@@ -169,12 +198,18 @@ def promoted_lines(found: Mapping[str, Any], terms: Terms) -> list[str]:
         if "silent" in member:
             lines.append(f"  {node}: does not answer, and hears of it later ({member['silent']})")
         else:
-            why = f": {member['reason']}" if member["reason"] else ""
-            lines.append(
-                f"  {node}: {member['role']}, {member['state']}, {member['written_bytes']} bytes"
-                f"{why}"
-            )
+            state = _member_text(found["master"], member["state"], member["reason"])
+            lines.append(f"  {node}: {member['role']}, {member['written_bytes']} bytes, {state}")
     return lines
+
+
+def _member_text(master: str, state: str, reason: str) -> str:
+    words = {
+        OPEN: "takes appends",
+        FOLLOWING: f"follows {master}",
+        CONNECTING: f"still connecting to {master}: `status` says when it follows",
+    }
+    return f"{state}: {reason}" if reason else words.get(state, state)
 
 
 def resynced_line(found: Mapping[str, Any]) -> str:

@@ -61,6 +61,8 @@ class Nodes:
     resynced: dict[str, Any] = attrs.field(factory=lambda: dict(RESYNCED))
     repaired: dict[str, Any] = attrs.field(factory=dict)
     parts: list[dict[str, str]] = attrs.field(factory=list)
+    promoted: dict[str, Any] = attrs.field(factory=lambda: dict(PROMOTED))
+    written: int = 9
     error: Exception | None = None
 
     @asynccontextmanager
@@ -86,7 +88,7 @@ class Api:
         self.nodes.asked.append((self.name, group, node, force))
         if self.nodes.error is not None:
             raise self.nodes.error
-        return PROMOTED
+        return self.nodes.promoted
 
     async def resync(self, group: str) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
@@ -104,7 +106,8 @@ class Api:
         await trio.lowlevel.checkpoint()
         parts = self.nodes.parts
         part = parts.pop(0) if len(parts) > 1 else parts[0]
-        return {"groups": {"orders": status_of(role="slave", leads=False, **part)}}
+        own = status_of(role="slave", leads=False, written=self.nodes.written, **part)
+        return {"groups": {"orders": own}}
 
 
 def test_words() -> None:
@@ -248,12 +251,47 @@ async def test_whoever_answers_carries_it_out(autojump_clock: trio.abc.Clock) ->
     assert text.split("\n") == [
         "orders: n1 is master by promotion 2, from byte 4096 on; it was n0",
         "  n0 handed over: nothing is lost or in doubt",
-        "  n0: slave, diverged, 9 bytes: too long",
-        "  n1: master, open, 4100 bytes",
+        "  n0: slave, 9 bytes, diverged: too long",
+        "  n1: master, 4100 bytes, takes appends",
         "  n2: does not answer, and hears of it later (connection refused)",
     ]
     assert json.loads(await promoted(nodes, "n2", force=True, as_json=True)) == PROMOTED
     assert nodes.asked[1] == ("n2", "orders", "n2", True)
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ([{"state": "connecting"}] * 3 + [{"state": "following"}], "4100 bytes, follows n1"),
+        (
+            [{"state": "connecting"}],
+            "9 bytes, still connecting to n1: `status` says when it follows",
+        ),
+        (
+            [{"state": "connecting", "reason": "it began empty"}],
+            "9 bytes, connecting: it began empty",
+        ),
+        ([{"state": "diverged", "reason": "too long"}], "9 bytes, diverged: too long"),
+        ([], "9 bytes, still connecting to n1: `status` says when it follows"),
+    ],
+)
+async def test_who_was_connecting_is_shown_as_it_follows(
+    parts: list[dict[str, str]], says: str, autojump_clock: trio.abc.Clock
+) -> None:
+    """For a moment after each promotion the other members have no connection; without an answer
+    they are as they were.
+    """
+    nodes = Nodes(up=("n0", "n1") if parts else ("n1",), parts=list(parts))
+    nodes.written = 4100 if says.startswith("4100") else 9
+    rest = {name: PROMOTED["members"][name] for name in ("n1", "n2")}
+    n0 = {"role": "slave", "state": "connecting", "reason": "", "written_bytes": 9}
+    nodes.promoted = PROMOTED | {"members": {"n0": n0, **rest}}
+    begun_s = trio.current_time()
+    text = await promoted(nodes)
+    assert f"  n0: slave, {says}" in text.split("\n")
+    assert trio.current_time() - begun_s <= switching.FOLLOWS_S
+    again = json.loads(await promoted(nodes, as_json=True))
+    assert again["members"]["n0"]["state"] == (parts[-1]["state"] if parts else "connecting")
 
 
 async def test_what_is_lost_by_force_is_said(autojump_clock: trio.abc.Clock) -> None:
