@@ -23,6 +23,7 @@ class OwnEpochs:
     """See the module's text.
 
     Attributes:
+        told_epoch: in which the controllers have named the master; 0: they have not.
         make_reader: makes a reader of the log.
         cut: is told where the log has to be cut before it may follow. That is not the client's to
             do, whose connection has ended: the store opens anew.
@@ -30,6 +31,7 @@ class OwnEpochs:
     """
 
     store: EpochStore
+    told_epoch: int
     make_reader: Callable[[], LogReader]
     cut: Callable[[int], None]
     confirmed: Callable[[int], None]
@@ -45,7 +47,7 @@ class OwnEpochs:
                 end_bytes=log.written_bytes,
                 begins=record_begins(reader, log.written_bytes),
                 known_bytes=self.store.known_bytes,
-            ).agree(answer)
+            ).agree(answer, told_epoch=self.told_epoch)
         finally:
             reader.close()
 

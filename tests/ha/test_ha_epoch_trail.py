@@ -86,11 +86,12 @@ def test_a_log_below_the_own_first_byte_is_given_up_whole() -> None:
     assert (found.verdict, found.end_bytes) == (Verdict.CUT, 500)
 
 
-def test_the_caller_may_ask_for_a_later_epoch_or_for_none() -> None:
-    mine, theirs = own(900, (1, 0), (3, 700)), answer(2000, (1, 0), (2, 500))
-    assert mine.agree(theirs, least_epoch=0).verdict is Verdict.CUT
-    assert own(0).agree(theirs, least_epoch=9).verdict is Verdict.FOLLOWS
-    assert own(400, (1, 0)).agree(theirs, least_epoch=9).verdict is Verdict.DEPOSED
+def test_a_master_that_has_lost_its_last_epoch_is_followed_in_the_epoch_that_was_told() -> None:
+    """Java records no epoch that begins where its last one does: autoswitch-ha.md T1."""
+    mine, theirs = own(900, (1, 0), (3, 700)), answer(2000, (1, 0), (2, 700))
+    for told, verdict in ((0, Verdict.DEPOSED), (2, Verdict.DEPOSED), (3, Verdict.CUT)):
+        assert mine.agree(theirs, told_epoch=told).verdict is verdict
+    assert mine.agree(theirs, told_epoch=4).end_bytes == 700
 
 
 # ---- frames ----

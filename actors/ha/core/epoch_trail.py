@@ -7,8 +7,9 @@ T1b, T3, T5, T9, T11.
 Differs from upstream:
 - A log without epochs is compared, too: it is of epoch 0, as is all below a master's first epoch.
   Upstream's slave goes on from where it ends, whatever it holds.
-- A master whose last epoch is older than that of the own bytes is one that was deposed, and is not
-  followed; upstream's slave cuts off what it does not have.
+- A master whose last epoch, and that in which controllers named it, is older than that of the own
+  bytes is one that was deposed, and is not followed; upstream's slave cuts off what it does not
+  have.
 - Upstream checks the CRC of the record that begins where a log is cut, here a log is checked as it
   opens.
 - The epochs that bytes are of are those that the answer listed, and what headers name is compared
@@ -74,12 +75,12 @@ class OwnLog:
     begins: Callable[[int], bool]
     known_bytes: int | None = None
 
-    def agree(self, answer: HandshakeAnswer, *, least_epoch: int | None = None) -> Agreement:
+    def agree(self, answer: HandshakeAnswer, *, told_epoch: int = 0) -> Agreement:
         """Compare with the master that has answered a handshake.
 
         Args:
-            least_epoch: a master of an older epoch is not followed; None: the last one that the own
-                bytes are of.
+            told_epoch: in which the controllers have named this master; 0: they have not. A Java
+                master may lack it: one that begins where the last one does (autoswitch-ha.md T1).
         """
         theirs = history_of(answer.epochs)
         end = self.end_bytes
@@ -87,9 +88,7 @@ class OwnLog:
             return Agreement(Verdict.FOLLOWS, 0, theirs)
         if self.known_bytes == 0:
             return Agreement(Verdict.UNKNOWN, None, theirs)
-        if least_epoch is None:
-            least_epoch = line(self.history, end)[-1].number
-        if max(answer.last_epoch, 0) < least_epoch:
+        if max(answer.last_epoch, told_epoch) < line(self.history, end)[-1].number:
             return Agreement(Verdict.DEPOSED, None, theirs)
         found = compare(self.history, end, theirs, max(answer.end, 0))
         if found.kind is Kind.UNRELATED:
