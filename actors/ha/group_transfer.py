@@ -7,7 +7,8 @@ Messages: RecordsWritten and LogGrew from the store; SlaveJoined, SlaveAcked and
 SlaveGone from the connections; Opened and GiveUp from whoever owns the role, and SetTold if there
 is a sync state set. It has the replicas manager alter that. Before the epoch has begun
 nothing counts as acknowledged: another node may be master by now. It asks no actor. It sends
-pull_service the read limit, and the role keeper, once a second, the highest one. A restart forgets
+pull_service the read limit, and the role keeper, once a second, the highest one; a role owner it
+tells that it has started, Started. A restart forgets
 the waiting appends, whose outcome is then unknown, and ends all connections (rest_for_one), so that
 slaves report anew. If the policy refuses appends before they are written, the store is sent every
 change of that (store.SetAdmission).
@@ -15,6 +16,7 @@ change of that (store.SetAdmission).
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -93,6 +95,17 @@ class Opened:
 
 
 @attrs.frozen(kw_only=True)
+class Started:
+    """To the role owner: appends that come from now on are answered.
+
+    Attributes:
+        build: which tree of the group this is of.
+    """
+
+    build: int
+
+
+@attrs.frozen(kw_only=True)
 class SetTold:
     """The controllers have this sync state set."""
 
@@ -162,6 +175,7 @@ class GroupTransfer(Actor[_Inbox]):
     _keeper: ActorRef[HighWater] | None = None
     _role_status: RoleStatus | None = None  # None: the master never changes
     _set: SetKeeper | None = None  # None: there is no sync state set
+    _tell_started: Callable[[], Awaitable[None]] | None = None  # None: nobody has to know
     _begun: bool = False
     _refusal: str = ""
     _lost: GiveUp | None = None
@@ -173,6 +187,8 @@ class GroupTransfer(Actor[_Inbox]):
         if self._set is not None:
             self._emit_set(self._set.members)
             self.ctx.timers.start("set", TICK_S, _SetTick())
+        if self._tell_started is not None:
+            await self._tell_started()
 
     def _joined(self, message: SlaveJoined, now_s: float) -> None:
         slave, connection, is_learner = message.slave, message.connection, message.async_learner

@@ -44,7 +44,7 @@ from actors.ha.core.autoswitch_dialect import AutoSwitchDialect, EpochHandshake
 from actors.ha.core.slave_table import SlaveTable
 from actors.ha.core.sync_state_set import InSyncStateSet, SyncStateSet
 from actors.ha.core.transfer_wait import TransferWait
-from actors.ha.group_transfer import GROWTH_WITHIN_S, GroupTransfer
+from actors.ha.group_transfer import GROWTH_WITHIN_S, GroupTransfer, Started
 from actors.ha.ha_client import HAClient
 from actors.ha.ha_connection import ha_connection
 from actors.ha.own_epochs import OwnEpochs
@@ -428,6 +428,9 @@ def _group_transfer(own: ReplicaSetup, setup: Setup) -> GroupTransfer:
         acknowledged=setup.acknowledged,
         role_status=replica.role_status,
         set=keeper,
+        tell_started=partial(
+            registry.ref(paths.role, Started).tell, Started(build=replica.owned.build)
+        ),
     )
 
 

@@ -20,7 +20,9 @@ from actors.config import loads
 from actors.env import Env
 from actors.env.protocols import Address
 from actors.epochs import BEFORE_EPOCHS, Epoch
+from actors.errors import NotStored
 from actors.events.broker import ControllersFailed
+from actors.ha.autoswitch.epoch_keeper import EpochKeeper
 from actors.ha.autoswitch.epochs_view import EpochsView
 from actors.ha.autoswitch.messages import LookNow
 from actors.ha.core.role_effects import RoleState
@@ -248,6 +250,28 @@ async def test_a_replica_without_a_role_is_in_no_route(autojump_clock: object) -
         await found.until("n0", lambda status: status.is_open)
         await trio.sleep(5)
         assert (await routes(found)).keys() == {"0", "2"}
+
+
+async def test_a_new_master_takes_no_append_before_somebody_counts_its_copies(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append that came before would be written, and its outcome unknown."""
+    begin = EpochKeeper.on_start
+
+    async def begin_slowly(epochs: EpochKeeper) -> None:
+        await begin(epochs)
+        await trio.sleep(0.1)  # whoever counts copies starts after it
+
+    monkeypatch.setattr(EpochKeeper, "on_start", begin_slowly)
+    async with replica_set() as found:
+        await found.world.kill_node("n0")
+        log, receipt = found.nodes["n1"].log("orders"), None
+        while receipt is None:
+            try:
+                receipt = await log.append([b"one"])
+            except NotStored:
+                await trio.sleep(0.01)
+        assert receipt.copies == 1
 
 
 # ---- trees, and who registers when ----

@@ -5,11 +5,13 @@ changeToSlave, and store/ha/autoswitch/AutoSwitchHAService.java (5.3.3); autoswi
 
 It outlives the group's tree. The order of a change: appends end, the tree stops; it starts as the
 new role's, its store first, which cuts what a master does not have; its history opens, in which a
-master's epoch begins; then the gate opens, and whoever asked hears of it. Until then, and if any of
-it fails, the replica takes no appends.
+master's epoch begins; a master's group_transfer starts, which counts the copies of appends; then
+the gate opens, and whoever asked hears of it. Until then, and if any of it fails, the replica takes
+no appends.
 
 Messages: ChangeRole and SyncStateSetTold from the replicas manager; StoreStarted from the store,
-EpochsOpened from epochs, CutLog from ha_client, CopyState and OpeningWaits from their actors. It
+EpochsOpened from epochs, Started from group_transfer, CutLog from ha_client, CopyState and
+OpeningWaits from their actors. It
 sends the node's root RestartChild, the store SetGate, and group_transfer GiveUp, Opened and
 SetTold. It asks a master that the cluster file does not name for the address of its log, and waits
 for no answer in between.
@@ -76,6 +78,7 @@ Message: TypeAlias = (
     | SyncStateSetTold
     | store_messages.StoreStarted
     | EpochsOpened
+    | group_transfer.Started
     | CutLog
     | CopyState
     | OpeningWaits
@@ -187,7 +190,11 @@ class RoleOwner(Actor[_Inbox]):
                     self._store, self._opening = message.incarnation, ""
             case EpochsOpened():
                 if message.build == self.owned.build and self._store is not None:
-                    await self._opened(message, self._store)
+                    self._opened(message)
+            case group_transfer.Started():
+                fenced = self._state is RoleState.FENCED
+                if message.build == self.owned.build and self._store is not None and not fenced:
+                    await self._open(self._store)
             case CutLog():
                 await self._cut(message)
             case CopyState():
@@ -269,23 +276,30 @@ class RoleOwner(Actor[_Inbox]):
         why = f"{who} is master of {self.group} in epoch {self.owned.epoch}"
         await self.transfer_ref.tell(group_transfer.GiveUp(reason=why))
 
-    async def _opened(self, message: EpochsOpened, store: int) -> None:
-        """Go on as the tree's store and history are open: again, if they have crashed."""
+    def _opened(self, message: EpochsOpened) -> None:
+        """Go on as the tree's store and history are open: again, if they have crashed. A master
+        goes on once its group_transfer has started.
+        """
         owned = self.owned
         if not owned.leads:
             self._close(RoleState.FOLLOWING, "" if owned.told is not None else NO_ROLE)
+            self._taken()
         elif message.problem:
             self._close(RoleState.FENCED, message.problem)
             self._fail(message.problem)
-            return
-        else:
-            await self.store_ref.tell(store_messages.SetGate(incarnation=store, closed=None))
-            self._state, self._reason = RoleState.OPEN, ""
-            self._publish()  # before group_transfer looks
-            await self.transfer_ref.tell(group_transfer.Opened())
+
+    async def _open(self, store: int) -> None:
+        """Take appends, as somebody is there who answers them."""
+        await self.store_ref.tell(store_messages.SetGate(incarnation=store, closed=None))
+        self._state, self._reason = RoleState.OPEN, ""
+        self._publish()  # before group_transfer looks
+        await self.transfer_ref.tell(group_transfer.Opened())
+        self._taken()
+
+    def _taken(self) -> None:
         reply, self._reply = self._reply, None
         if reply is not None:
-            reply.send(RoleTaken(owned.epoch))
+            reply.send(RoleTaken(self.owned.epoch))
 
     async def _cut(self, message: CutLog) -> None:
         """Cut the log, as the handshake with its master has shown, and follow again."""
