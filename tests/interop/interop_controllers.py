@@ -1,14 +1,17 @@
-"""Three controllers of ours for Java brokers, and what mqadmin says of a broker set."""
+"""Controllers of ours and of Java for a broker set, and what mqadmin says of it."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Protocol
 
 import attrs
 from interop_name_server import Admin
 from interop_nodes import Node
-from interop_processes import PEER_S, Processes, free_ports, port_answers, wait_for
+from interop_processes import PEER_S, Process, Processes, free_ports, port_answers, wait_for
+from interop_rocketmq import JAVA_OPTIONS, java_command, write_properties
+from interop_versions import Peer
 
 HOSTS = {"c0": "127.0.0.2", "c1": "127.0.0.3", "c2": "127.0.0.4"}
 SET = "set1"
@@ -24,6 +27,17 @@ class SetState:
     master: int | None
     epoch: int
     in_sync: tuple[int, ...]
+
+
+class Electing(Protocol):
+    """Controllers, whoever made them."""
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where brokers and operators reach each."""
+
+    def leader(self, admin: Admin) -> str:
+        """The one that leads now, asked at any that runs."""
 
 
 @attrs.define
@@ -73,8 +87,52 @@ class Controllers:
         return found[0]
 
 
-def state_of(admin: Admin, address: str) -> SetState:
-    shown = admin.run("getSyncStateSet", "-a", address, "-b", SET)
+@attrs.define
+class JavaController:
+    """One of Java's, a DLedger group of its own."""
+
+    port: int
+    process: Process
+
+    @classmethod
+    def start(cls, peer: Peer, folder: Path, processes: Processes) -> JavaController:
+        """Returns when it answers."""
+        port = free_ports()
+        settings: dict[str, object] = {
+            "controllerDLegerGroup": "interop",
+            "controllerDLegerPeers": f"n0-127.0.0.1:{port}",
+            "controllerDLegerSelfId": "n0",
+            "controllerStorePath": folder / "store",
+            "mappedFileSize": 1 << 24,
+        }
+        write_properties(folder / "conf", settings)
+        options = (*JAVA_OPTIONS, "-Xms32m", "-Xmx128m", *peer.java_options)
+        command = [*java_command(peer.jars(), folder, options)]
+        command += ["org.apache.rocketmq.controller.ControllerStartup", "-c", folder / "conf"]
+        process = processes.start("controller of Java", command, folder)
+        wait_for(
+            lambda: port_answers("127.0.0.1", port),
+            f"a controller on port {port}",
+            timeout_s=PEER_S,
+            alive=[process],
+        )
+        return cls(port, process)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        return {"n0": f"127.0.0.1:{self.port}"}
+
+    def leader(self, admin: Admin) -> str:
+        def leads() -> bool:
+            shown = admin.run("getControllerMetaData", "-a", self.addresses["n0"])
+            return dict(LINE.findall(shown)).get("ControllerLeaderId", "").strip() == "n0"
+
+        wait_for(leads, "a controller that leads", timeout_s=PEER_S, poll_s=0.5)
+        return "n0"
+
+
+def state_of(admin: Admin, address: str, name: str = SET) -> SetState:
+    shown = admin.run("getSyncStateSet", "-a", address, "-b", name)
     said = dict(LINE.findall(shown))
     master = said["MasterBrokerId"].strip()
     return SetState(
@@ -87,13 +145,17 @@ def state_of(admin: Admin, address: str) -> SetState:
 
 
 def wait_state(
-    admin: Admin, controllers: Controllers, master: int, in_sync: tuple[int, ...]
+    admin: Admin,
+    controllers: Electing,
+    master: int,
+    in_sync: tuple[int, ...],
+    name: str = SET,
 ) -> SetState:
     address = controllers.addresses[controllers.leader(admin)]
     found: list[SetState] = []
 
     def is_so() -> bool:
-        found[:] = [state_of(admin, address)]
+        found[:] = [state_of(admin, address, name)]
         return (found[0].master, found[0].in_sync) == (master, in_sync)
 
     wait_for(is_so, f"master {master} of {in_sync}", timeout_s=PEER_S, poll_s=0.5)

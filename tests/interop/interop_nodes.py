@@ -36,12 +36,14 @@ def write_cluster(folder: Path, nodes: Mapping[str, str], group: Mapping[str, ob
 
     Args:
         nodes: name to address.
-        group: keys of the group, as TOML text: `{"master": '"n0"', "copies": 1}`.
+        group: keys of the group, as TOML text: `{"master": '"n0"', "copies": 1}`; it is a classic
+            one unless they say another mode.
     """
     lines = ["version = 1", 'name = "interop"', 'data_dir = "data"', "[nodes]"]
     lines += [f'{name} = "{address}"' for name, address in nodes.items()]
-    lines += [f"[groups.{GROUP}]", 'mode = "classic"']
+    lines += [f"[groups.{GROUP}]"]
     settings = {
+        "mode": '"classic"',
         "segment_bytes": SEGMENT_BYTES,
         "consume_queue_bytes": CONSUME_QUEUE_BYTES,
         "index_slots_count": 1_000,

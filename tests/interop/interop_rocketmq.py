@@ -62,7 +62,7 @@ def java_command(
     ]
 
 
-def _write_properties(path: Path, properties: dict[str, object]) -> None:
+def write_properties(path: Path, properties: dict[str, object]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
 
@@ -77,7 +77,7 @@ class NameServer:
         """Args: port: where an earlier one listened; 0: anywhere."""
         port = port or free_ports()
         conf = folder / "conf"
-        _write_properties(conf, {"listenPort": port, "kvConfigPath": folder / "kv.json"})
+        write_properties(conf, {"listenPort": port, "kvConfigPath": folder / "kv.json"})
         command = [
             *java_command(jars, folder),
             "org.apache.rocketmq.namesrv.NamesrvStartup",
@@ -164,7 +164,7 @@ class Broker:
     def begin(self) -> None:
         """Several start sooner together."""
         conf = self.folder / "conf"
-        _write_properties(conf, self._properties())
+        write_properties(conf, self._properties())
         command = [
             *java_command(self.jars, self.home, self.java_options),
             self.peer.main,

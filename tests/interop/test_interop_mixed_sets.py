@@ -1,0 +1,48 @@
+"""Java's and ours in one sync state set: each is killed as master, and comes back as slave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from interop_controllers import Controllers, JavaController
+from interop_mixed_sets import MixedSet
+from interop_processes import TEST_S, Processes
+from interop_versions import Peer, beside
+
+pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
+
+
+@beside("rocketmq", "5.3.3", whose=["java", "ours"])
+def test_each_takes_over_from_the_other(
+    peer: Peer, whose: str, tmp_path: Path, processes: Processes
+) -> None:
+    controllers = (
+        JavaController.start(peer, tmp_path / "c", processes)
+        if whose == "java"
+        else Controllers.start(tmp_path / "c", processes)
+    )
+    both = MixedSet.make(peer, tmp_path, processes, controllers)
+    both.java.start()
+    both.wait(1, 1)
+    both.ours.start()
+    both.wait(1, 1, 2)
+    both.send()
+    both.wait_equal()
+
+    both.java.kill()
+    both.wait(2, 2)
+    both.append()
+    both.java.start()
+    both.wait(2, 1, 2)
+    both.append()
+    both.wait_equal()
+
+    both.ours.kill()
+    both.wait(1, 1)
+    both.send()
+    both.ours.start()
+    both.wait(1, 1, 2)
+    both.send()
+    both.wait_equal()
+    assert both.consumed() == set(range(both.sent))
