@@ -30,7 +30,7 @@ from actors.config.brokerconf.values import Integer
 from actors.env.protocols import Disk
 from actors.storage.files.replacing import replace_file, settle_spares
 from actors.storage.files.whole_files import read_bytes
-from actors.storage.node.identity import UNREADABLE
+from actors.storage.node.identity import UNREADABLE, json_object, unlike
 
 PERMISSION: Final = Key("brokerPermission", Integer(2, 6, "(2 write, 4 read)", step=2), new="6")
 """The permissions that the node has: topics are registered with no others than these."""
@@ -67,6 +67,17 @@ class _Changed:
     at_ms: int
 
 
+def _read(name: str, row: Any) -> _Changed:
+    """Read a row of the file. Raises: what is in `identity.UNREADABLE`."""
+    if name not in ACTING:
+        raise ValueError(f"{name} is none of the settings that can be changed")
+    value, instead_of, at_ms = row["value"], row["instead_of"], row["at_ms"]
+    ACTING[name].kind.read(value)
+    if type(at_ms) is not int or not 0 <= at_ms < _MS_MAX:
+        raise ValueError(f"{name}: at_ms is {at_ms!r}")
+    return _Changed(value, instead_of, at_ms)
+
+
 @attrs.define(kw_only=True)
 class ChangedSettings:
     """The changed settings of one group; `load` reads them from their file.
@@ -85,20 +96,20 @@ class ChangedSettings:
     _changed: dict[str, _Changed] = attrs.field(init=False, factory=dict)
 
     def load(self) -> None:
-        """Read the settings that were saved. If the file is damaged none counts, with a warning."""
+        """Read the settings that were saved. If the file is damaged none counts, with a warning.
+
+        A file in which a setting cannot be understood is damaged, too.
+        """
         if not self.disk.has_name(self.path):
             return
         found: dict[str, _Changed] = {}
         try:
-            rows: Any = json.loads(read_bytes(self.disk, self.path, _FILE_BYTES_MAX))
+            rows = json_object(read_bytes(self.disk, self.path, _FILE_BYTES_MAX))
             for name, row in rows.items():
-                key, at_ms = ACTING[name], int(row["at_ms"])
-                key.kind.read(row["value"])
-                if not 0 <= at_ms < _MS_MAX:
-                    raise ValueError(f"at_ms is {at_ms}")
-                found[name] = _Changed(row["value"], row["instead_of"], at_ms)
+                found[name] = _read(name, row)
         except (OSError, *UNREADABLE) as error:
-            _LOGGER.warning("%s: what updateBrokerConfig changed is lost: %s", self.path, error)
+            why = str(error) if isinstance(error, OSError) else unlike(error)
+            _LOGGER.warning("%s: what updateBrokerConfig changed is lost: %s", self.path, why)
             return
         for name, each in found.items():
             if each.instead_of == (now := self._in_file(name)):

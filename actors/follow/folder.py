@@ -23,12 +23,20 @@ from typing import Any, Final
 import attrs
 
 from actors.config import ClassicGroup
+from actors.config.bounds import Mismatch
 from actors.config.members import MasterNode, SlaveNode
 from actors.env.path_kinds import is_folder
 from actors.env.protocols import Address, Disk
 from actors.errors import ConfigError
 from actors.storage.layout import StoreLayout
-from actors.storage.node.identity import LOCK_NAME, NodeDirectory, hold_lock, open_directory
+from actors.storage.node.identity import (
+    LOCK_NAME,
+    NodeDirectory,
+    hold_lock,
+    identity_path,
+    open_directory,
+    setting_in,
+)
 from actors.storage.node.identity import read_identity as read_own
 from actors.storage.tools.stores import file_size
 from actors.storage.tools.target import Kind, find_target
@@ -153,7 +161,8 @@ def _group(
     wanted = {key: value for key, value in attrs.asdict(shape).items() if value is not None}
     before: dict[str, Any] = {}
     if size := file_size(disk, StoreLayout(path).commit_log, None):
-        before = {key: json.loads(value) for key, value in known.items()} | {"segment_bytes": size}
+        before = {key: setting_in(known, key) for key in attrs.fields_dict(Shape)}
+        before["segment_bytes"] = size
     for key, upstream in SIZES.items():
         if key in wanted and wanted[key] != before.get(key, wanted[key]):
             raise ConfigError(
@@ -161,14 +170,18 @@ def _group(
                 f" found {wanted[key]} (the broker's {upstream})"
             )
     settings = {key: value for key, value in (before | wanted).items() if value is not None}
-    return ClassicGroup(
-        name=GROUP,
-        master=MasterNode(MASTER, "java"),
-        slaves=(SlaveNode(NODE, "python"),),
-        port=master.port,
-        disk_full_ratio=DISK_FULL_RATIO,
-        **settings,
-    )
+    try:
+        return ClassicGroup(
+            name=GROUP,
+            master=MasterNode(MASTER, "java"),
+            slaves=(SlaveNode(NODE, "python"),),
+            port=master.port,
+            disk_full_ratio=DISK_FULL_RATIO,
+            **settings,
+        )
+    except Mismatch as error:  # the arguments were checked when they were parsed
+        file = identity_path(f"{path}/{OWN_FOLDER}")
+        raise ConfigError(f"{file}: what the copy began with cannot be: {error}") from error
 
 
 DISK_FULL_RATIO: Final = 0.99

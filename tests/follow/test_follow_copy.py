@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import closing
+
 import attrs
 import pytest
 import trio
@@ -16,6 +19,7 @@ from actors.follow.lines import final_text
 from actors.ha import log_judge
 from actors.ha.core.states import Lost
 from actors.sim.disk import DiskOptions
+from actors.storage.files.whole_files import read_bytes
 from actors.trees.group_setup import CopyRules
 
 
@@ -382,6 +386,31 @@ async def test_a_copy_keeps_the_sizes_that_it_began_with(autojump_clock: object)
         on.master.append(500)
         await on.until_all()
         on.assert_equal()
+
+
+@pytest.mark.parametrize("value", ["no JSON", '"text"', "[]", "null"])
+async def test_what_a_copy_cannot_have_begun_with_is_left_out_or_named(
+    autojump_clock: object, value: str
+) -> None:
+    """Somebody has changed the copy's own file."""
+    async with stage() as on:
+        await started(on)
+        await on.world.stop_node("copy")
+        disk = on.world.node("copy").disk
+        path = f"{ROOT}/follow/identity.json"
+        found = json.loads(read_bytes(disk, path, 1 << 20))
+        found["settings"] |= {"max_message_bytes": value, "store_version": value}
+        with closing(disk.open(path, "w")) as file:
+            file.resize(0)
+            file.pwrite(json.dumps(found).encode(), 0)
+        if value in ("no JSON", "null"):
+            on.shape = Shape()
+            await on.start_copy()
+            on.master.append(5)
+            await on.until_all()
+        else:
+            line = await refused(on, Shape())
+            assert line.startswith(f"{path}: what the copy began with cannot be: expected ")
 
 
 async def test_a_nodes_store_is_refused(autojump_clock: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 
@@ -135,17 +136,38 @@ async def test_a_disk_without_room_changes_nothing(autojump_clock: object) -> No
         await changed(operator, b"fileReservedTime=48\n")
 
 
+CHANGED = {"value": "48", "instead_of": "72", "at_ms": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it is no JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b"\xff", "it is no JSON: these bytes are no text"),
+        (b"[]", "it is no object"),
+        (b"[" * 9999, "it has too many brackets in brackets"),
+        ({"fileReservedTime": []}, "a value in it is of another kind than has to be there"),
+        ({"fileReservedTime": CHANGED | {"value": 48}}, "a value in it is of another kind than"),
+        ({"fileReservedTime": {}}, "it has no 'value'"),
+        ({"fileReservedTime": CHANGED | {"value": "0"}}, "expected an integer from 1 to 87840 hou"),
+        ({"fileReservedTime": CHANGED | {"at_ms": "x"}}, "fileReservedTime: at_ms is 'x'"),
+        ({"listenPort": CHANGED}, "listenPort is none of the settings that can be changed"),
+    ],
+)
 async def test_a_damaged_file_is_told_of_and_does_not_count(
-    autojump_clock: object, caplog: pytest.LogCaptureFixture
+    autojump_clock: object, caplog: pytest.LogCaptureFixture, content: object, why: str
 ) -> None:
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
     async with operated("n0") as (world, nodes, operator):
         before = await config_of(operator, "n0")
         await changed(operator, b"fileReservedTime=48\n")
         with closing(world.node("n0").disk.open(KEPT, "w")) as file:
-            file.pwrite(b"[]", 0)
+            file.resize(0)
+            file.pwrite(data, 0)
         await restarted(world, nodes)
         assert await config_of(operator, "n0") == before
-        assert any("what updateBrokerConfig changed is lost" in line for line in caplog.messages)
+        (line,) = [each for each in caplog.messages if "is lost" in each]
+        assert line.startswith(f"{KEPT}: what updateBrokerConfig changed is lost: {why}")
 
 
 async def permissions(world: World, server: str) -> set[int]:

@@ -90,7 +90,9 @@ def test_an_address_of_another_machine_is_one_line(
     [
         (lambda folder: folder.write_text(""), "cannot be used as a data directory"),
         (lambda folder: (folder.mkdir(), (folder / "kvConfig.json").write_text("{")),
-         "body of KVConfig"),
+         "kvConfig.json: cannot be read: body of KVConfig: Input data was truncated"),
+        (lambda folder: (folder.mkdir(), (folder / "namesrv.properties").write_text("a=\\u1")),
+         "namesrv.properties: cannot be read: unfinished unicode escape in properties"),
     ],
 )  # fmt: skip
 def test_a_folder_that_cannot_be_used_is_one_line(

@@ -161,6 +161,36 @@ def test_a_record_that_cannot_be_read(disk: SimDisk, record: object) -> None:
     assert "expected a node's identity" in refused(disk)
 
 
+WHOLE = {
+    "format_version": 1,
+    "cluster": "c",
+    "node": "n",
+    "groups": [],
+    "boot": 1,
+    "settings": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"{", "it is no JSON: Expecting property name"),
+        (b"\xff", "it is no JSON: these bytes are no text"),
+        (b"5", "it is no object"),
+        (b"[" * 9999, "it has too many brackets in brackets"),
+        (b"{}", "it has no 'format_version'"),
+        (b'{"format_version": []}', "format_version is no number"),
+        (WHOLE | {"settings": []}, "a value in it is of another kind than has to be there"),
+        (WHOLE | {"groups": 7}, "a value in it is of another kind than has to be there"),
+        (WHOLE | {"ledgers": {"a": {"members": 1}}}, "members is no list"),
+    ],
+)
+def test_what_is_no_identity_is_told_in_words(disk: SimDisk, content: object, why: str) -> None:
+    opened(disk).close()
+    rewrite(disk, content if isinstance(content, bytes) else json.dumps(content).encode())
+    assert f"({why}" in refused(disk)
+
+
 def test_a_directory_without_identity_says_nothing(disk: SimDisk) -> None:
     assert read_identity(disk, DIRECTORY) is None
 

@@ -201,6 +201,16 @@ REFUSED: dict[str, tuple[Callable[[SimDisk], object], str]] = {
         lambda disk: (disk.mkdir(DEST), disk.open(f"{DEST}/backup.incomplete", "x")),
         "an unknown source",
     ),
+    **{
+        f"unlike: {content}": (
+            lambda disk, content=content: (
+                disk.mkdir(DEST),
+                disk.open(f"{DEST}/backup.incomplete", "x").pwrite(content.encode(), 0),
+            ),
+            "an unknown source",
+        )
+        for content in ("[]", '{"groups": 5}', '{"groups": [[]]}', '{"groups": [7]}')
+    },
 }
 
 

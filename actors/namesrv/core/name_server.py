@@ -17,7 +17,7 @@ Differs from upstream:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
@@ -85,6 +85,7 @@ OF_FILES: Final = frozenset(
 )
 """The requests about content of files. They wait while a change of a file is being saved."""
 
+D = TypeVar("D")
 KV: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
@@ -236,12 +237,12 @@ class NameServer:
             kv, config: the content of the two files, or None if there is no such file.
 
         Raises:
-            RemoteProtocolError: a file cannot be decoded.
+            RemoteProtocolError: a file cannot be decoded. The text begins with its name.
         """
         if kv is not None:
-            self.kv = decode_kv_config(kv)
+            self.kv = _decoded(settings.KV_FILE, decode_kv_config, kv)
         if config is not None:
-            found = decode_properties_file(config)
+            found = _decoded(settings.CONFIG_FILE, decode_properties_file, config)
             known = {key: found[key] for key in settings.DEFAULTS if key in found}
             values = settings.changed(settings.DEFAULTS, known, fixed={})
             if isinstance(values, settings.Refusal):
@@ -484,6 +485,14 @@ def not_saved(change: Change, reason: str) -> Effects:
         answer=Answer(code=ResponseCode.SYSTEM_ERROR, remark=f"not saved: {reason}"),
         events=(events.NameServerNotSaved(file=change.file, reason=reason),),
     )
+
+
+def _decoded(file: str, decode: Callable[[bytes], D], data: bytes) -> D:
+    """Decode a file's content. Raises: RemoteProtocolError, with the file's name."""
+    try:
+        return decode(data)
+    except RemoteProtocolError as error:
+        raise RemoteProtocolError(f"{file}: cannot be read: {error}") from error
 
 
 def _topics(asked: Asked, said: RegisterBroker) -> TopicTable:

@@ -72,7 +72,7 @@ class LedgerShape:
         """Raises: what is in `identity.UNREADABLE`."""
         members = found["members"]
         if not isinstance(members, list):
-            raise TypeError("members is no list")
+            raise ValueError("members is no list")
         return LedgerShape(
             members=tuple(sorted(str(member) for member in members)), store=str(found["store"])
         )
@@ -152,8 +152,8 @@ LOCK_NAME: Final = "lock"
 LOCK_CONTENT: Final = b"lock"
 
 
-# What `json` and a look at its result raise for bytes that somebody else wrote: RecursionError for
-# brackets in brackets, OverflowError for a number without end.
+# What `json_object` and a look at its result raise for bytes that somebody else wrote:
+# RecursionError for brackets in brackets, OverflowError for a number without end.
 UNREADABLE: Final = (
     ValueError,
     KeyError,
@@ -162,6 +162,40 @@ UNREADABLE: Final = (
     RecursionError,
     OverflowError,
 )
+
+
+def json_object(data: bytes) -> dict[str, Any]:
+    """Decode a JSON object.
+
+    Raises:
+        ValueError, RecursionError: the bytes are something else.
+    """
+    return _object(json.loads(data))
+
+
+def unlike(error: Exception) -> str:
+    """Describe an error of UNREADABLE for people: what is wrong with the content of a file."""
+    match error:
+        case KeyError():
+            return f"it has no {error}"
+        case json.JSONDecodeError():
+            return f"it is no JSON: {error}"
+        case UnicodeDecodeError():
+            return "it is no JSON: these bytes are no text"
+        case RecursionError():
+            return "it has too many brackets in brackets"
+        case TypeError() | AttributeError() | OverflowError():
+            return "a value in it is of another kind than has to be there"
+        case _:
+            return str(error)
+
+
+def setting_in(settings: Mapping[str, str], key: str) -> Any:
+    """Return a remembered setting; None if there is none, or it is no JSON."""
+    try:
+        return json.loads(settings.get(key, "null"))
+    except UNREADABLE:
+        return None
 
 
 NEW_RECORD: Final = GroupRecord(forgot="all")
@@ -363,11 +397,10 @@ def read_identity(disk: Disk, path: str) -> Identity | None:
         return None
     data = read_bytes(disk, file_path, IDENTITY_BYTES_MAX)
     try:
-        return _parse(_object(json.loads(data)))
+        return _parse(json_object(data))
     except UNREADABLE as error:
-        why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise ConfigError(
-            f"{file_path}: expected a node's identity, found {data[:40]!r} ({why})"
+            f"{file_path}: expected a node's identity, found {data[:40]!r} ({unlike(error)})"
         ) from error
 
 
@@ -386,14 +419,14 @@ def high_water(identity: Mapping[str, Any], group: str) -> dict[str, int]:
 
 def _object(found: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
-        raise TypeError("it is no object")
+        raise ValueError("it is no object")
     return found
 
 
 def _parse(found: dict[str, Any]) -> Identity:
     version = found["format_version"]
     if not isinstance(version, int):
-        raise TypeError("format_version is no number")
+        raise ValueError("format_version is no number")
     if version > FORMAT_VERSION:
         # Its other keys may mean anything: enough is known to refuse it by name.
         return Identity(format_version=version, cluster="", node="", groups=(), boot=0, settings={})

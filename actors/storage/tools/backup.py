@@ -113,9 +113,10 @@ def _read_about(disk: Disk, folder: str) -> Any:
 
 
 def _words(about: Any) -> str:
-    if not isinstance(about, dict):
+    try:
+        groups = ", ".join(str(name) for name, _ in about["groups"])
+    except UNREADABLE:
         return "an unknown source"
-    groups = ", ".join(str(each[0]) for each in about.get("groups", []))
     return f"{about.get('node') or 'a store'} ({groups})"
 
 

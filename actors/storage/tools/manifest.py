@@ -33,7 +33,7 @@ from actors.errors import ConfigError
 from actors.storage.commitlog.kind import CLASSIC
 from actors.storage.files.whole_files import read_bytes, write_synced
 from actors.storage.kinds import KINDS, by_key
-from actors.storage.node.identity import UNREADABLE
+from actors.storage.node.identity import UNREADABLE, json_object, unlike
 from actors.storage.tools.copying import Copied
 from actors.storage.tools.stores import FoundStore
 
@@ -79,10 +79,10 @@ def read_manifest(disk: Disk, folder: str) -> Manifest | None:
         return None
     data = read_bytes(disk, path, MANIFEST_BYTES_MAX)
     try:
-        return _parse(json.loads(data), path)
+        return _parse(json_object(data), path)
     except UNREADABLE as error:
         raise ConfigError(
-            f"{path}: expected a backup's manifest, found {data[:40]!r} ({error})"
+            f"{path}: expected a backup's manifest, found {data[:40]!r} ({unlike(error)})"
         ) from error
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -18,7 +17,7 @@ from actors.env.protocols import Disk
 from actors.storage.kind import Layout
 from actors.storage.layout import AutoSwitchLayout, LedgerLayout, StoreLayout
 from actors.storage.log.commit_log import segment_bases, segment_path
-from actors.storage.node.identity import Identity
+from actors.storage.node.identity import Identity, setting_in
 from wire.files.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
 from wire.files.properties import DELAY_LEVELS_MS, delay_levels_ms
 
@@ -70,7 +69,7 @@ class GroupStore(FoundStore):
         """The delays of the levels in ms; of another program's store they are unknown, and these
         are the usual ones.
         """
-        text = json.loads(self.settings.get("message_delay_level", "null"))
+        text = setting_in(self.settings, "message_delay_level")
         return delay_levels_ms(text) if isinstance(text, str) else DELAY_LEVELS_MS
 
 
@@ -115,7 +114,7 @@ def settings_at(root: str, identity: Identity | None) -> dict[str, str]:
 
 def number_in(settings: Mapping[str, str], key: str) -> int | None:
     """Return a setting that is an int; None for anything else."""
-    value = json.loads(settings.get(key, "null"))
+    value = setting_in(settings, key)
     return value if isinstance(value, int) else None
 
 
