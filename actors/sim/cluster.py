@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
-from actors.config import ClassicGroup, ClusterConfig, Group, SlaveNode
+from actors.config import ClassicGroup, ClusterConfig, CommitLogGroup, Group, SlaveNode
 from actors.env.protocols import Env
 from actors.errors import Closed, NodeStopped, UnknownName
 from actors.events import dledger as ledgers
@@ -66,7 +66,7 @@ class ExpiredFiles:
         if not isinstance(seen.event, store.SegmentExpired):
             return
         group = self._config.groups[seen.path.split("/")[2]]
-        if isinstance(group, ClassicGroup):
+        if isinstance(group, CommitLogGroup):
             base = seen.event.min_bytes - group.segment_bytes
             folder = StoreLayout(self._config.group_dir(seen.node, group.name)).commit_log
             file = self._world.node(seen.node).disk.unlinked[segment_path(folder, base)]

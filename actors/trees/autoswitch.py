@@ -389,6 +389,7 @@ def _table(own: ReplicaSetup, node: str) -> SlaveTable:
 def _group_transfer(own: ReplicaSetup, setup: Setup) -> GroupTransfer:
     group, registry, paths, replica = own.group, setup.registry, own.paths, own.replica
     told, broker_id, epochs = replica.owned.told, replica.owned.broker_id, replica.epochs
+    confirmed_bytes = setup.acknowledged.offset_bytes
     assert told is not None
     assert broker_id is not None
     members = SyncStateSet(
@@ -397,8 +398,8 @@ def _group_transfer(own: ReplicaSetup, setup: Setup) -> GroupTransfer:
         set_epoch=told.in_sync_epoch,
         epoch_start_bytes=epochs.history[-1].start_bytes if epochs.history else 0,
         not_catchup_s=group.ha_max_time_slave_not_catchup_s,
-        end_bytes=epochs.end_bytes,
-        confirm_bytes=setup.acknowledged.offset_bytes,
+        end_bytes=confirmed_bytes,  # what is written may not be on the disk yet
+        confirm_bytes=confirmed_bytes,
         now_s=trio.current_time(),
         lease_until_s=-math.inf,
     )

@@ -12,7 +12,7 @@ import attrs
 from actors.config import AutoSwitchGroup
 from actors.events import broker, controller, ha
 from actors.sim.classic.log_bytes import LogBytes
-from actors.sim.history import Observation
+from actors.sim.history import FaultInjected, Observation
 from actors.sim.world import SimEvent
 
 
@@ -20,6 +20,35 @@ def group_of(seen: SimEvent) -> str:
     """Return the group that an actor's event is of; "" if it is of none."""
     _, _, *parts = seen.path.split("/")
     return parts[1] if len(parts) > 1 and parts[0] in ("owners", "replicas") else "".join(parts[:1])
+
+
+@attrs.define
+class Damage:
+    """Knows which bytes of which node's log have rotted and were not put back."""
+
+    _ranges: dict[str, list[tuple[int, int]]] = attrs.field(factory=dict, init=False)
+
+    def learn(self, seen: Observation) -> None:
+        """Take an observation."""
+        match seen:
+            case FaultInjected(kind="damaged", where=where):
+                node, start, _, end = where.split()
+                self._ranges.setdefault(node, []).append((int(start), int(end)))
+            case FaultInjected(kind="repaired" | "wiped", where=where):
+                self._ranges.pop(where.partition(" ")[0], None)
+
+    def sound(self, nodes: tuple[str, ...], first: int, one: bytes, other: bytes) -> bool:
+        """Whether two nodes' bytes from an offset on are equal, but for those that have rotted on
+        either.
+        """
+        if len(one) != len(other):
+            return False
+        spared = [each for node in nodes for each in self._ranges.get(node, ())]
+        return all(
+            any(start <= first + at < end for start, end in spared)
+            for at, (here, there) in enumerate(zip(one, other, strict=True))
+            if here != there
+        )
 
 
 @attrs.define(kw_only=True)
@@ -67,15 +96,20 @@ class AcknowledgedIsInEpochs:
 
 @attrs.define(kw_only=True)
 class AcknowledgedIsOnTheSet:
-    """What is acknowledged is on the disks of all that the controllers could elect now."""
+    """What is acknowledged is on the disks of all that the controllers could elect now.
+
+    Bytes that have rotted there since are not compared.
+    """
 
     group: AutoSwitchGroup
     logs: LogBytes
     _nodes: dict[int, str] = attrs.field(factory=dict, init=False)
     _epochs: dict[str, int] = attrs.field(factory=dict, init=False)
     _set: tuple[tuple[int, int], tuple[int, ...]] = attrs.field(default=((0, 0), ()), init=False)
+    _damage: Damage = attrs.field(factory=Damage, init=False)
 
     def see(self, seen: Observation) -> Iterator[str]:
+        self._damage.learn(seen)
         if not isinstance(seen, SimEvent):
             return
         match seen.event:
@@ -102,5 +136,7 @@ class AcknowledgedIsOnTheSet:
         held = self.logs.durable(master, first, end)
         for replica in self._set[1]:
             node = self._nodes.get(replica, master)
-            if self.logs.durable(node, first, end) != held or len(held) < end - first:
+            theirs = self.logs.durable(node, first, end)
+            is_same = self._damage.sound((master, node), first, held, theirs)
+            if not is_same or len(held) < end - first:
                 yield f"{master} acknowledges {first} to {end}, which {node}, in the set, has not"

@@ -1,7 +1,4 @@
-"""A run of one auto-switch group with its controllers, and its stage.
-
-Disks do not fail in it yet, but for power losses and slow syncs.
-"""
+"""A run of one auto-switch group with its controllers, and its stage."""
 
 from __future__ import annotations
 
@@ -14,17 +11,19 @@ import trio
 from actors.config import AutoSwitchGroup, ClusterConfig, DLedgerGroup
 from actors.config.controllers import DEFAULTS
 from actors.config.dledger import CONTROLLERS, ControllerSettings
-from actors.events import broker, controller, ha, store
 from actors.sim import workload
-from actors.sim.actions import disk, process
-from actors.sim.actions.action import Ground, draw_script, table
-from actors.sim.actions.network import Clog, Cut, CutOneWay, Isolate, Reset
-from actors.sim.actions.runner import LOOK_S, Runner
+from actors.sim.actions.action import Ground, draw_script
+from actors.sim.actions.runner import LOOK_S
+from actors.sim.autoswitch.faults import ACTIONS, PATH_PARTS
 from actors.sim.autoswitch.judges import (
     AcknowledgedIsInEpochs,
     AcknowledgedIsOnTheSet,
     OneMasterPerEpoch,
 )
+from actors.sim.autoswitch.marks import EXPECTED, AutoSwitchTally
+from actors.sim.autoswitch.runner import AutoSwitchRunner
+from actors.sim.classic.actions.operator import keep_tending
+from actors.sim.classic.actions.rot import derived_is_mended
 from actors.sim.classic.judges.operations import client_operations
 from actors.sim.classic.judges.validations import validate
 from actors.sim.classic.log_bytes import DiskLogBytes
@@ -33,10 +32,9 @@ from actors.sim.history import History
 from actors.sim.judges.linear.judge import judge_log
 from actors.sim.judges.liveness import of_any_node
 from actors.sim.machines import NotConverged, sim_config
-from actors.sim.marks import Tally
 from actors.sim.plan import FAULTS_S, Expected, Observe, Plan, Stage, draw_disk, draw_network
 from actors.sim.workload import Workload
-from actors.sim.world import SimEvent, World
+from actors.sim.world import World
 
 GROUP: Final = "orders"
 CONTROLLER_PORT: Final = 9878
@@ -45,77 +43,13 @@ CONVERGE_S: Final = 120.0
 """The virtual time after which a healed cluster holds and shows the same everywhere: controllers
 elect after a silence of the announced time, and a connection that died silently is given up after
 20 s."""
-ACTIONS: Final = table(
-    *(Cut(), CutOneWay(), Isolate(), Reset(), Clog()),
-    *(process.Kill(), process.KillStarting(), process.Stop(), process.PowerLoss()),
-    *(process.PowerLossAll(), process.PowerLossInSync(), process.Pause(), process.ClockJump()),
-    disk.SlowSync(),
-    process.CrashActor(
-        *("pull_service", "group_transfer", "connection_state", "scrubber", "derived_scrubber"),
-        *("accept_socket", "read_socket", "write_socket", "ha_client"),
-    ),
-)
-RARE: Final = ("power_loss_all", "power_loss_in_sync", "kill_starting")
-EXPECTED: Final = Expected(
-    always=(
-        *(f"fault {name}" for name in ACTIONS if name not in RARE),
-        *("restarts", "recoveries after a crash", "connections lost", "acknowledged records"),
-        *("unknown records", "refused records", "read records"),
-        *("elections", "epochs", "sets changed"),
-    ),
-    thorough=(
-        *(f"fault {name}" for name in RARE),
-        *("logs cut", "nobody to elect"),
-        *(
-            f"mark append unknown: {name}"
-            for name in ("ReplicationTimeout", "LeadershipLost", "NodeStopped", "given up")
-        ),
-        *(f"mark append refused: {name}" for name in ("NotMaster", "NotEnoughReplicas", "Closed")),
-    ),
-)
-"""What a sweep has to have seen."""
-
-
-@attrs.define(kw_only=True)
-class AutoSwitchTally(Tally):
-    """Counts what happened to an auto-switch group; see `Tally`."""
-
-    named: ClassVar = {
-        controller.MasterElected: "elections",
-        controller.NoMaster: "nobody to elect",
-        controller.SyncStateSetChanged: "sets changed",
-        ha.EpochBegun: "epochs",
-        ha.LogCutAsked: "logs cut",
-        ha.MasterLost: "connections lost",
-        broker.RoleNotTaken: "mark role not taken",
-    }
-
-    def event(self, seen: SimEvent) -> Any:
-        match seen.event:
-            case store.RecoveryFinished(was_clean=was_clean):
-                yield "recoveries after a crash", not was_clean
-
-
-class NoDamage:
-    """The atlas of a world in which no byte is changed."""
-
-    def repair(self, node: str) -> list[str]:
-        """Return what was repaired: nothing."""
-        return []
-
-
-@attrs.define(eq=False, kw_only=True)
-class AutoSwitchRunner(Runner):
-    """The runner of an auto-switch cluster; see `Runner`."""
-
-    atlas: Any = attrs.field(factory=NoDamage, init=False)
-    log_part: str = attrs.field(default="commitlog", init=False)
 
 
 class AutoSwitchStage(Stage):
     """The stage of an auto-switch group and its controllers; implements `Stage`."""
 
     machines: SimCluster
+    faults: AutoSwitchRunner
 
     def __init__(self, plan: AutoSwitchPlan, world: World, observe: Observe) -> None:
         config = plan.config
@@ -133,20 +67,29 @@ class AutoSwitchStage(Stage):
         )
         self.history = History(judges, observe)
         world.on_event.append(self.history.add)
-        self.loads = (Workload(cluster, GROUP, self.history, plan.load, world.rng("load")),)
-        self.faults = AutoSwitchRunner(cluster=cluster, history=self.history, actions=ACTIONS)
+        load = Workload(cluster, GROUP, self.history, plan.load, world.rng("load"))
+        self.loads = (load,)
+        self.faults = AutoSwitchRunner(
+            cluster=cluster,
+            group=group,
+            history=self.history,
+            actions=ACTIONS,
+            flowing=load.flowing,
+        )
 
     async def converge(self, nursery: trio.Nursery) -> None:
         """Implements `Stage`: a master is open, and all replicas hold and show what it has."""
-        cluster = self.machines
+        cluster, faults = self.machines, self.faults
+        nursery.start_soon(keep_tending, faults, name="sim-operator")
         with trio.move_on_after(CONVERGE_S):
             while not all(map(cluster.runs, cluster.names)):  # noqa: ASYNC110 - virtual time
                 await trio.sleep(LOOK_S)
             while not any(node.is_open(GROUP) for node in self._nodes()):  # noqa: ASYNC110
                 await trio.sleep(LOOK_S)
             with trio.fail_after(CONVERGE_S):
-                end = await cluster.converged(GROUP, within_s=CONVERGE_S)
+                end = await faults.converged(CONVERGE_S)
             cluster.world.fingerprint.note(repr(end))
+            await derived_is_mended(faults)
             return
         raise NotConverged(GROUP, CONVERGE_S, {}, "no master is open")
 
@@ -239,5 +182,7 @@ class AutoSwitchPlan(Plan):
             policy=rng.choice(["random", "random", "priorities", "starve group_transfer"]),
             tell_yields=rng.choice([0.0, 0.05, 0.3]),
             load=workload.draw_options(random.Random(f"{seed}:autoswitch:load")),
-            script=draw_script(seed, Ground(names=names, duration_s=FAULTS_S), ACTIONS),
+            script=draw_script(
+                seed, Ground(names=names, duration_s=FAULTS_S, path_parts=PATH_PARTS), ACTIONS
+            ),
         )

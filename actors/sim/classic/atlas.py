@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 import trio
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.events.store import RecoveryFinished
 from actors.sim.classic.log_bytes import DiskLogBytes
 from actors.sim.cluster import SimCluster
@@ -54,7 +54,7 @@ class Damage:
 
 @attrs.define(kw_only=True)
 class FaultAtlas:
-    """The damage of one classic group.
+    """The damage of one group with a commit log.
 
     Attributes:
         cluster, group, logs: the group, its nodes, and their logs.
@@ -63,7 +63,7 @@ class FaultAtlas:
     """
 
     cluster: SimCluster
-    group: ClassicGroup
+    group: CommitLogGroup
     logs: DiskLogBytes
     damaged: dict[str, list[Damage]] = attrs.field(factory=dict, init=False)
 

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 import trio
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.errors import TriologError
 from actors.log_types import Offsets
 from actors.node.node import Node
@@ -33,7 +33,7 @@ class FaultRunner(Runner):
     """
 
     cluster: SimCluster
-    group: ClassicGroup
+    group: CommitLogGroup
     flowing: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     atlas: FaultAtlas = attrs.field(init=False)
     log_part: str = attrs.field(default="commitlog", init=False)

@@ -13,7 +13,7 @@ import trio
 from actors.errors import TriologError
 from actors.ha.core.role_effects import Fence, Role, RoleState, RoleView
 from actors.log_types import Offsets
-from actors.node.classic import ClassicPart
+from actors.node.commit_log_part import CommitLogPart
 from actors.runtime import ActorError
 from actors.sim.classic.runner import FaultRunner
 
@@ -126,10 +126,10 @@ async def offsets_of(runner: FaultRunner, name: str) -> Offsets | None:
 def view_of(runner: FaultRunner, name: str) -> RoleView | None:
     """Return a node's view of its role; None if it is off, or still starting."""
     node = runner.cluster.running(name)
-    if node is None:
+    if node is None or name not in runner.group.members:
         return None
     part = node.part(runner.group.name)
-    assert isinstance(part, ClassicPart)
+    assert isinstance(part, CommitLogPart)
     return part.role_status.view
 
 

@@ -1,0 +1,52 @@
+"""Faults that once broke an auto-switch group, as short scripts on simulated clusters."""
+
+from __future__ import annotations
+
+import attrs
+
+from actors.sim.actions.script import parse_fault
+from actors.sim.autoswitch.plan import AutoSwitchPlan
+from actors.sim.disk import DiskOptions
+from actors.sim.network import NetworkOptions
+from actors.sim.plan import Outcome
+from actors.sim.running import run_plan
+from actors.sim.workload import WorkloadOptions
+
+
+def run(
+    *lines: str,
+    replicas: int = 2,
+    nodes: int | None = None,
+    until_s: float = 10.0,
+    **settings: object,
+) -> Outcome:
+    """Run a script on so many replicas, one of whose nodes is the controller too."""
+    plan = attrs.evolve(
+        AutoSwitchPlan.draw("script"),
+        nodes=replicas if nodes is None else nodes,
+        replicas=replicas,
+        controllers=1,
+        settings={"min_in_sync_replicas": 1, "segment_bytes": 16 << 10, **settings},
+        skews_ms={},
+        network=NetworkOptions(),
+        disk=DiskOptions(sync_mean_s=0.001),
+        policy="random",
+        tell_yields=0.0,
+        load=WorkloadOptions(pause_mean_s=0.2, body_mean_bytes=500, batch_max=4),
+        script=tuple(map(parse_fault, lines)),
+        duration_s=until_s,
+    )
+    return run_plan(plan)
+
+
+def test_a_master_counts_only_what_is_on_its_disk_when_its_actors_start_again() -> None:
+    outcome = run(
+        *(f"at 3.0 slow_sync {node} for 4.0 extra 1.0" for node in ("n0", "n1")),
+        *(
+            f"at {at} crash_actor {node} for 0.1 in pull_service"
+            for at in (5.0, 6.5)
+            for node in ("n0", "n1")
+        ),
+    )
+    assert outcome.violations == ()
+    assert outcome.counts["fault crash_actor"] == 4
