@@ -322,7 +322,8 @@ class GroupState:
 
     Attributes:
         cluster, node, boot, group: who says so.
-        role: "master" or "slave".
+        role: "master" or "slave"; in a DLedger group, of which only `no_room` is asked for,
+            "leader", "follower" or "candidate".
         state: of a master "asking" (it hears its members before it takes appends), "open" or
             "fenced"; of a slave "connecting", "following", "diverged" or "damaged".
         reason: why it is fenced, diverged or still asking, for people; "" otherwise.

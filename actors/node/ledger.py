@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from actors.api.failures import RequestRefused
-from actors.api.handle import AppendOutcome
+from actors.api.handle import AppendOutcome, NodeIdentity
 from actors.config import DLedgerGroup
 from actors.control.member_session import LOST, lost_text
 from actors.control.members import MemberLinks
@@ -27,11 +27,12 @@ from actors.dledger.replication.append_messages import (
 )
 from actors.dledger.session_messages import LeaderProven, ProveLeader
 from actors.errors import Closed, NotMaster, NotStored, TriologError
-from actors.group_status import GroupStatus
+from actors.group_status import OPEN, GroupStatus
 from actors.log_types import (
     BEHIND_FAILED,
     Chain,
     GoodRange,
+    GroupState,
     Message,
     NewRecord,
     Offsets,
@@ -49,6 +50,7 @@ from actors.node.transfer import transfer_leader
 from actors.readable import counted
 from actors.runtime import ActorError, Registry
 from actors.storage.commitlog.pull_service import Pulled, Read, WatchOffsets
+from actors.storage.ledger.store_messages import GetRoom
 from actors.trees.ledger_setup import LedgerPaths
 from wire.api import frames
 from wire.dledger.entry import has_body
@@ -128,16 +130,17 @@ class LedgerPart(LedgerMember):
     def of(
         links: MemberLinks,
         group: DLedgerGroup,
-        node: str,
+        identity: NodeIdentity,
         role_status: LeaderStatus,
         registry: Registry,
         view: ControllerView | None = None,
     ) -> LedgerPart:
+        node = identity.node
         paths = LedgerPaths(f"/{node}/{group.name}")
         return LedgerPart(
             links=links,
             group=group,
-            node=node,
+            identity=identity,
             role_status=role_status,
             checker=registry.ref(paths.quorum_ack_checker),
             maintainer=registry.ref(paths.state_maintainer),
@@ -369,6 +372,32 @@ class LedgerPart(LedgerMember):
             f"a majority lacks {counted(left, 'entry', 'entries')} of {self.group.name}"
             if left > 0
             else ""
+        )
+
+    async def group_state(self) -> GroupState:
+        """Implements `NodeHandle.group_state`, in indexes of entries; promotions are terms here."""
+        offsets, role = await self.wait_offsets(None), self.role_status.role
+        return GroupState(
+            cluster=self.identity.cluster,
+            node=self.node,
+            boot=self.identity.boot,
+            group=self.group.name,
+            role="candidate" if role is None else role.role.name.lower(),
+            state=OPEN if self.is_open else "",
+            reason="",
+            opened=self.is_open,
+            number=0 if role is None else role.term,
+            master=self.leader,
+            history=(),
+            min=max(0, offsets.min),
+            written=offsets.written,
+            synced=offsets.synced,
+            acknowledged=offsets.acknowledged,
+            high_water=offsets.acknowledged,
+            unanswered=self.counts.unanswered,
+            no_room=await asked(
+                self.node, self.store, lambda reply: GetRoom(reply_to=reply, looks=True), str
+            ),
         )
 
     # ---- mending, and handing over ----

@@ -46,7 +46,7 @@ class LedgerGroups:
             group.name: LedgerPart.of(
                 context.links(registry),
                 group,
-                context.node,
+                context.identity,
                 self.role_statuses[group.name],
                 registry,
                 self._views.get(group.name),

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import attrs
 
+from actors.api.handle import NodeIdentity
 from actors.config import DLedgerGroup
 from actors.control.members import MemberLinks
 from actors.dledger.leader_status import LeaderStatus
@@ -17,7 +18,7 @@ from actors.node.ledger_peers import LedgerPeers
 from actors.node.part import GroupCounts, Part
 from actors.runtime import ActorRef
 from actors.storage.commitlog.pull_service import Read, WatchOffsets
-from actors.storage.ledger.store_messages import Mend
+from actors.storage.ledger.store_messages import GetRoom, Mend
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -29,19 +30,19 @@ class LedgerMember(Part):
         checker: the quorum_ack_checker, which takes appends.
         maintainer: the state_maintainer, which knows whether this member leads, and hands over.
         reader: the entry_reader, which takes reads.
-        store: the store, which mends the log.
+        store: the store, which mends the log, and knows whether its disk has room.
         repairing: see `Part`.
         peers: reports what the member knows of the others.
     """
 
     links: MemberLinks
+    identity: NodeIdentity
     group: DLedgerGroup
-    node: str
     role_status: LeaderStatus
     checker: ActorRef[Append | GetWatermarks | GetReadIndex]
     maintainer: ActorRef[ProveLeader | Asked]
     reader: ActorRef[Read | WatchOffsets | Inspect | GetEntry]
-    store: ActorRef[Mend]
+    store: ActorRef[Mend | GetRoom]
     peers: LedgerPeers
     counts: GroupCounts = attrs.Factory(GroupCounts)
     repairing: str = ""
@@ -49,6 +50,11 @@ class LedgerMember(Part):
     how_it_is_led: ClassVar[str] = (
         "its members elect their leader, and `transfer-leader` changes who leads"
     )
+
+    @property
+    def node(self) -> str:
+        """Implements `Part`."""
+        return self.identity.node
 
     @property
     def file_group(self) -> DLedgerGroup:

@@ -6,10 +6,14 @@ cmdline/LeadershipTransferCommand.java, 0.3.1.2: the same request, without the w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
+import trio
+
 from actors.api.failures import RequestRefused
+from actors.control.member_session import LOST
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.replication.append_messages import GetWatermarks, Watermarks
 from actors.dledger.rpc.peer_messages import GetSigns, PeerSign, Signs
@@ -25,6 +29,8 @@ from wire.api import frames
 from wire.dledger.codes import ResponseCode, response_code
 from wire.dledger.rpc import LeadershipTransferRequest, LeadershipTransferResponse
 
+LOOK_S: Final = 2.0
+"""How long others are asked for the room on their disks before a transfer."""
 _NOT_LEADING: Final = (ResponseCode.NOT_LEADER, ResponseCode.INCONSISTENT_TERM)
 
 
@@ -38,8 +44,9 @@ async def transfer_leader(part: LedgerMember, node: str | None) -> dict[str, Any
 
     Raises:
         NotMaster: this member does not lead; its hint names the leader, if it knows one.
-        RequestRefused: there is no such other member, or it is too far behind, or another transfer
-            is under way; this member goes on to lead.
+        RequestRefused: there is no such other member, or it is too far behind, its disk has no room
+            where this member's has some, or another transfer is under way; this member goes on to
+            lead.
         OutcomeUnknown: the other member has not reported that it leads; it may, or a third one.
     """
     name, role = part.group.name, part.role_status.role
@@ -53,7 +60,10 @@ async def transfer_leader(part: LedgerMember, node: str | None) -> dict[str, Any
     if node in part.group.members and node not in part.group.standing:
         text = f"{node} does not stand for election in {name}"
         raise RequestRefused(frames.ERROR_BAD_REQUEST, text)
-    chosen = await _furthest(part) if node is None else node
+    chosen, full = await _furthest(part) if node is None else (node, await _full(part, (node,)))
+    if full.get(chosen):
+        text = f"{chosen} would take no appends of {name}: {full[chosen]}"
+        raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
     request = LeadershipTransferRequest(
         transfer_id=part.node,
         transferee_id=chosen,
@@ -119,8 +129,30 @@ def _lacking_votes(part: LedgerMember, node: str, signs: Mapping[str, PeerSign])
     return f"{node} could not be elected in {part.group.name}: no votes of {lacks}"
 
 
-async def _furthest(part: LedgerMember) -> str:
-    """Return the peer with the longest log, of those that answer and may lead.
+async def _full(part: LedgerMember, peers: Collection[str]) -> dict[str, str]:
+    """Return those of the peers whose disks have no room, each with the reason.
+
+    There are none if this member's own disk has no room, for then it cannot lead for long either. A
+    peer that cannot be asked counts as one with room.
+    """
+    found: dict[str, str] = {}
+
+    async def look(peer: str) -> None:
+        with suppress(*LOST, ActorError):
+            if why := (await part.links.group_state(peer, part.group.name)).no_room:
+                found[peer] = why
+
+    with trio.move_on_after(LOOK_S):
+        async with trio.open_nursery() as nursery:
+            for peer in peers:
+                if peer in part.group.members and peer not in part.group.java_nodes:
+                    nursery.start_soon(look, peer)
+    return {} if found and (await part.group_state()).no_room else found
+
+
+async def _furthest(part: LedgerMember) -> tuple[str, dict[str, str]]:
+    """Return the peer with the longest log, of those that answer, have room, and may lead; and who
+    has no room, see `_full`.
 
     Of several it is the first by name. A peer that is down keeps its acknowledged entries, so it
     may seem to have as many.
@@ -141,7 +173,13 @@ async def _furthest(part: LedgerMember) -> str:
     if not standing:
         text = f"no other member of {part.group.name} stands for election"
         raise RequestRefused(frames.ERROR_BAD_REQUEST, text)
-    return min(standing, key=lambda pair: (pair[0] in silent, -pair[1], pair[0]))[0]
+    full = await _full(part, [peer for peer, _ in standing if peer not in silent])
+
+    def order(pair: tuple[str, int]) -> tuple[bool, bool, int, str]:
+        peer, end = pair
+        return peer in silent, peer in full, -end, peer
+
+    return min(standing, key=order)[0], full
 
 
 def _refusal(part: LedgerMember, node: str, code: ResponseCode, known: str) -> Exception:

@@ -7,8 +7,10 @@ import trio
 from test_service_ledger import GROUP, bodies, cluster_config, other
 
 from actors.api.failures import RequestRefused
+from actors.control.members import MemberLinks
 from actors.errors import NotMaster, OutcomeUnknown
 from actors.group_status import group_statuses
+from actors.log_types import GroupState
 from actors.sim.cluster import SimCluster
 
 __all__ = ["cluster_config"]
@@ -116,10 +118,46 @@ async def test_a_member_far_behind_is_refused(cluster: SimCluster) -> None:
         await cluster.node(leader).transfer_leader(GROUP, away)
 
 
-@pytest.mark.parametrize("count", [30, 1200])
-async def test_why_a_member_without_room_does_not_take_over(
-    cluster: SimCluster, count: int
+async def test_a_member_that_will_find_no_room_is_refused_before_anything_has_failed(
+    cluster: SimCluster,
 ) -> None:
+    leader, full = cluster.master_of(GROUP), other(cluster)
+    await cluster.log(GROUP).append([b"one"])
+    await cluster.converged(GROUP)
+    cluster.world.node(full).disk.faults.fill(3600.0)
+    words = f"^{full} would take no appends of {GROUP}: no room: the disk is 100% full"
+    with pytest.raises(RequestRefused, match=words):
+        await cluster.node(leader).transfer_leader(GROUP, full)
+    assert cluster.master_of(GROUP) == leader
+    (third,) = set(cluster.names) - {leader, full}
+    found = await cluster.node(leader).transfer_leader(GROUP, None)
+    assert found["leader"] == third
+    await leads(cluster, third)
+    cluster.world.node(leader).disk.faults.fill(3600.0)
+    with pytest.raises(RequestRefused, match="would take no appends of"):
+        await cluster.node(third).transfer_leader(GROUP, None)
+
+
+async def test_a_leader_without_room_itself_may_hand_over_to_any(cluster: SimCluster) -> None:
+    leader, full = cluster.master_of(GROUP), other(cluster)
+    await cluster.log(GROUP).append([b"one"])
+    await cluster.converged(GROUP)
+    for name in (leader, full):
+        cluster.world.node(name).disk.faults.fill(3600.0)
+    found = await cluster.node(leader).transfer_leader(GROUP, full)
+    assert found["leader"] == full
+
+
+@pytest.mark.parametrize("count", [30, 1200])
+async def test_why_a_member_without_room_that_was_not_asked_does_not_take_over(
+    cluster: SimCluster, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its port for replication answers, and its API does not."""
+
+    async def silent(links: MemberLinks, member: str, group: str) -> GroupState:
+        raise trio.TooSlowError
+
+    monkeypatch.setattr(MemberLinks, "group_state", silent)
     leader, full = cluster.master_of(GROUP), other(cluster)
     await cluster.log(GROUP).append([b"one"])
     await cluster.converged(GROUP)

@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 import trio
 
+from actors.api.handle import NodeIdentity
 from actors.config import ClusterConfig, DLedgerGroup
 from actors.control.members import MemberLinks
 from actors.env.protocols import Env
@@ -186,7 +187,14 @@ class SimGroups(SimMachines[SimMember]):
 
             def build(registry: Registry) -> SupervisorSpec:
                 links = MemberLinks(name, registry.ref, self.config.answer_timeout_s)
-                for group in self.config.ledger_groups_of(name):
+                groups = self.config.ledger_groups_of(name)
+                identity = NodeIdentity(
+                    cluster=self.config.name,
+                    node=name,
+                    boot=directory.boot,
+                    groups=tuple(group.name for group in groups),
+                )
+                for group in groups:
                     setup = setups[group.name] = LedgerSetup(
                         config=self.config,
                         node=name,
@@ -197,7 +205,7 @@ class SimGroups(SimMachines[SimMember]):
                         machine=self._maker(name, group.name, machines),
                     )
                     parts[group.name] = LedgerPart.of(
-                        links, group, name, setup.role_status, registry
+                        links, group, identity, setup.role_status, registry
                     )
                 return SupervisorSpec(
                     intensity=0,

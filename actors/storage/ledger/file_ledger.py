@@ -344,6 +344,9 @@ class FileLedger(LedgerStore):
     def no_room(self) -> str:
         return self._cleaner.lacks
 
+    def lacks_next(self) -> str:
+        return self._cleaner.lacks_next()
+
     def look_for_room(self) -> None:
         self._cleaner.look()
 

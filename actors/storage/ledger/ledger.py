@@ -507,6 +507,10 @@ class LedgerStore(ABC):
         """
         return ""
 
+    def lacks_next(self) -> str:
+        """Return why the log takes nothing more, or soon, as the disk is now; "" if it does."""
+        return ""
+
     def look_for_room(self) -> None:
         """Look at the disk, for `no_room` and what is appended next."""
 

@@ -203,7 +203,8 @@ class Store(Actor[_Inbox]):
             case CleanDue():
                 self._clean(message)
             case store_messages.GetRoom():
-                message.reply_to.send(self._ledger.no_room)
+                ledger = self._ledger
+                message.reply_to.send(ledger.lacks_next() if message.looks else ledger.no_room)
             case _:
                 assert_never(message)
 

@@ -118,9 +118,14 @@ class Condemn:
 
 @attrs.frozen
 class GetRoom:
-    """A status asks why the log takes nothing more; "": it does. See `LedgerStore.no_room`."""
+    """Ask why the log takes nothing more; "": it does. See `LedgerStore.no_room`.
+
+    Attributes:
+        looks: whether to look at the disk, and also at what the log reserves next.
+    """
 
     reply_to: ReplyTo[str]
+    looks: bool = False
 
 
 @attrs.frozen(kw_only=True)
