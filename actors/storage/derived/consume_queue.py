@@ -35,13 +35,14 @@ from actors.storage.derived.queue_files import (
     Unit,
     are_gone,
     first_kept,
+    list_bases,
     queue_folder,
     queue_key,
     queue_path,
     scan_cut_queue,
 )
 from actors.storage.files.whole_files import create_sized
-from wire.files.commit_log import RecordHead, segment_offset
+from wire.files.commit_log import RecordHead
 from wire.files.consume_queue import FILLER_UNIT, UNIT_BYTES, decode_unit, decode_units, encode_unit
 
 HANDLES_MAX = 64
@@ -129,9 +130,12 @@ class ConsumeQueues:
             self.known_count += count
             if number % QUEUES_PER_STEP == 0:
                 yield
-            if queue is None or queue.end_bytes < 0:
+            if queue is None or (count and queue.end_bytes < 0):  # all was cut with the log
                 self._remove(path)
                 dropped |= queue is None
+            elif queue.end_bytes < 0:
+                self._empty(queue)
+                self._queues[key] = queue
             else:
                 yield from self._cut(queue)
                 self._queues[key] = queue
@@ -329,6 +333,18 @@ class ConsumeQueues:
         self._disk.rmtree(folder)
         self._dirty[folder.rpartition("/")[0]] = None
 
+    def _empty(self, queue: Queue) -> None:
+        """Delete the files of a queue that a start found without a unit.
+
+        Its folder stays: a queue that may have lost all its units has to begin with unit 0, or to
+        be built anew (`_skip`).
+        """
+        for base in list_bases(self._disk, queue.folder):
+            self._disk.unlink(queue_path(queue.folder, base))
+            self._dirty[queue.folder] = None
+        queue.bases.clear()
+        queue.next_bytes = 0
+
     def _begin_at(self, queue: Queue, at: int) -> None:
         base = at - at % self.file_bytes
         queue.next_bytes = base
@@ -359,10 +375,9 @@ class ConsumeQueues:
         This is not synced: a later start cuts again what a power loss brings back. Yields where a
         file is long and has no holes.
         """
-        for name in self._disk.listdir(queue.folder):
-            base = segment_offset(name)
-            if base is not None and base not in queue.bases:  # a crash left it with 0 bytes
-                self._disk.unlink(f"{queue.folder}/{name}")
+        for base in list_bases(self._disk, queue.folder):
+            if base not in queue.bases:  # a crash left it with 0 bytes
+                self._disk.unlink(queue_path(queue.folder, base))
         while queue.bases[-1] >= queue.next_bytes and len(queue.bases) > 1:
             self._disk.unlink(queue_path(queue.folder, queue.bases.pop()))
             self._dirty[queue.folder] = None

@@ -275,6 +275,12 @@ def walk_queues(disk: Disk, folder: str) -> Generator[None, None, list[QueueKey]
     return queues
 
 
+def list_bases(disk: Disk, folder: str) -> list[int]:
+    """Return the positions at which the files in a queue's folder begin, ascending."""
+    offsets = (segment_offset(name) for name in disk.listdir(folder))
+    return [base for base in offsets if base is not None]
+
+
 def scan_queue(disk: Disk, folder: str, file_bytes: int, below_bytes: int) -> Queue | None:
     """Find where a queue ends if only records that begin below offset `below_bytes` count.
 
@@ -283,8 +289,7 @@ def scan_queue(disk: Disk, folder: str, file_bytes: int, below_bytes: int) -> Qu
 
     Returns: None if a file is damaged, so that the queue has to be built anew.
     """
-    offsets = (segment_offset(name) for name in disk.listdir(folder))
-    bases = [base for base in offsets if base is not None]
+    bases = list_bases(disk, folder)
     sizes = [disk.stat(queue_path(folder, base)).size_bytes for base in bases]
     if sizes and sizes[-1] == 0:
         bases.pop()
