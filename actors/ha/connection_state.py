@@ -75,6 +75,11 @@ class Ending:
     report_bytes: int | None = None
     stranger: str = ""
 
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"{self.reason.value}: {self.detail}".removesuffix(": ")
+
 
 @attrs.frozen(kw_only=True)
 class Ended:
@@ -154,6 +159,7 @@ class HaStatus:
         refused_count, full_count: how many connections were closed at once, because of an unknown
             address, or because there were too many.
         refused_host: the last unknown address; "": none came.
+        refused_reason: why that one was turned away; "": for its address.
         client: on a slave, its own side; None until its client has started.
         asked_s: the Trio time of the answer, to turn the client's times into ages.
     """
@@ -170,6 +176,7 @@ class HaStatus:
     client: ClientChanged | None
     asked_s: float
     refused_host: str = ""
+    refused_reason: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -229,6 +236,7 @@ class ConnectionState(Actor[Message]):
     _refused: Refused = attrs.field(default=Refused(unknown_count=0, full_count=0))
     _client: ClientChanged | None = None
     _strangers_count: int = 0
+    _stranger: Ending | None = None  # the last one
 
     async def on_start(self) -> None:
         await self._store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=math.inf))
@@ -278,10 +286,12 @@ class ConnectionState(Actor[Message]):
             if message.reason in GONE:
                 return
             count = self._strangers_count = self._strangers_count + 1
+            self._stranger = message
             if count & (count - 1) == 0:
-                what = f"{message.reason.value}: {message.detail}".removesuffix(": ")
                 self.ctx.emit(
-                    events.HAConnectionRefused(address=message.stranger, reason=what, count=count)
+                    events.HAConnectionRefused(
+                        address=message.stranger, reason=message.text, count=count
+                    )
                 )
             return
         slave = self._table.ending(message.connection, message.reason, message.detail)
@@ -300,7 +310,7 @@ class ConnectionState(Actor[Message]):
             )
 
     def _status(self, now_s: float) -> HaStatus:
-        slaves = self._table.status(self._extent, now_s)
+        slaves, stranger = self._table.status(self._extent, now_s), self._stranger
         return HaStatus(
             role="slave" if self._connections is None else "master",
             min_bytes=self._extent.min_bytes,
@@ -311,7 +321,8 @@ class ConnectionState(Actor[Message]):
             connections_count=self._table.connection_count,
             refused_count=self._refused.unknown_count + self._strangers_count,
             full_count=self._refused.full_count,
-            refused_host=self._refused.host,
+            refused_host=self._refused.host if stranger is None else stranger.stranger,
+            refused_reason="" if stranger is None else stranger.text,
             client=self._client,
             asked_s=now_s,
         )

@@ -163,7 +163,7 @@ def commit_log_status(
         troubles=tuple(filter(None, (_role_trouble(role, reason, no_room), damage))),
         remarks=(*_repair_remark(repairing), *(remarks if leads else ()), *registered),
         others=(
-            *(() if ha is None else _refused_text(ha.refused_count, ha.refused_host)),
+            *(() if ha is None else _refused_text(ha)),
             *not_registered,
         ),
         findings={kind: text for kind, text in findings.items() if text},
@@ -223,10 +223,11 @@ def _repair_remark(repairing: str) -> tuple[str, ...]:
     return (f"repair: {repairing}",) if repairing else ()
 
 
-def _refused_text(count: int, host: str) -> tuple[str, ...]:
-    last = f", the last {host}" if host else ""
-    text = f"refused by address, as the cluster file names no slave there: {count}{last}"
-    return (text,) if count else ()
+def _refused_text(ha: HaStatus) -> tuple[str, ...]:
+    last = f", the last {ha.refused_host}" if ha.refused_host else ""
+    why = f" ({ha.refused_reason})" if ha.refused_reason else ""
+    what = "turned away" if why else "refused by address, as the cluster file names no slave there"
+    return (f"{what}: {ha.refused_count}{last}{why}",) if ha.refused_count else ()
 
 
 def _why_refused(role: RoleView, link: Link | None) -> str:

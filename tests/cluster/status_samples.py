@@ -53,6 +53,8 @@ def _classic(facts: dict[str, Any]) -> GroupStatus:
         in_sync_count=0,
         connections_count=0,
         refused_count=facts.get("refused_count", 0),
+        refused_host=facts.get("refused_host", ""),
+        refused_reason=facts.get("refused_reason", ""),
         full_count=0,
         client=None if client is None else _client(client),
         asked_s=0.0,

@@ -237,6 +237,10 @@ def test_node_lines() -> None:
     assert node_lines(attrs.evolve(two, tree=None))[1].endswith("need 1 of 2 others")
     unknown = node_lines(attrs.evolve(node("n0", master(refused_count=3)), tree=None))
     assert unknown[4:] == ["    refused by address, as the cluster file names no slave there: 3"]
+    why = "the handshake is of no replica of the group: broker 77"
+    stranger = master(refused_count=2, refused_host="127.0.0.9:7", refused_reason=why)
+    shaken = node_lines(attrs.evolve(node("n0", stranger), tree=None))
+    assert shaken[4:] == [f"    turned away: 2, the last 127.0.0.9:7 ({why})"]
 
 
 def test_what_became_of_a_promotion() -> None:

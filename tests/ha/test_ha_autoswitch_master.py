@@ -96,6 +96,7 @@ async def test_who_is_no_replica_gets_nothing_and_leaves_nothing(
         assert refused.address.startswith("127.0.0.2:")
         status = await kit.status()
         assert (status.connections_count, status.refused_count) == (0, 1)
+        assert (status.refused_host, status.refused_reason) == (refused.address, refused.reason)
         assert kit.of(events.HATransferStarted) == []
         again = await slave_of(kit)
         await again.shake(2)
