@@ -24,6 +24,7 @@ import trio
 from actors.client.lines import CHUNKS_WAITING_MAX, Chunk, LineTooLong, read_lines
 from actors.client.members import RETRY_S
 from actors.client.report import error_text
+from actors.config.kind import unit_word
 from actors.errors import OutcomeUnknown, TriologError
 from actors.group_status import group_status
 from actors.log import Appender, Log
@@ -51,6 +52,7 @@ class Summary:
         bytes: the size of all lines that were sent, without newlines.
         sent_again: how many lines were in doubt when they were sent once more.
         next: the position after the last acknowledged record; None: there is none.
+        unit: what positions of the log count, "bytes" or "entries"; "": an older node does not say.
         error: the class of the error that ended the command before the input, or that came from the
             input; `message` has its text. None: there was none.
         first, last: the positions in doubt, if `error` names them.
@@ -79,6 +81,7 @@ class Summary:
     in_doubt_lines: Ranges = ()
     not_stored_lines: Ranges = ()
     unsent_from: int | None = None
+    unit: str = ""
 
 
 @attrs.frozen
@@ -103,10 +106,12 @@ class Rules:
         takes_empty: whether it takes empty records.
         body_bytes_max: the largest body; None: it is not known, and the node will refuse a line
             that is larger.
+        unit: see `Summary`.
     """
 
     takes_empty: bool = True
     body_bytes_max: int | None = None
+    unit: str = ""
 
     @classmethod
     def of(cls, status: Mapping[str, Any], group: str) -> Rules:
@@ -114,7 +119,9 @@ class Rules:
         own = group_status(status, group)
         if own is None:
             return cls()
-        return cls(takes_empty=own.takes_empty, body_bytes_max=own.body_bytes_max)
+        return cls(
+            takes_empty=own.takes_empty, body_bytes_max=own.body_bytes_max, unit=own.terms.unit
+        )
 
 
 @attrs.frozen
@@ -324,6 +331,7 @@ class Appending:
             bytes=self._bytes,
             seconds=round(seconds, 3),
             next=self._next,
+            unit=self.rules.unit,
             empty=self._empty,
             sent_again=self._sent_again,
             error=type(failure).__name__ if failure else None,
@@ -399,11 +407,14 @@ def summary_lines(summary: Summary) -> list[str]:
     """Describe a summary for people: the failure first, and in the last line the whole."""
     rate = summary.acknowledged / summary.seconds if summary.seconds else 0.0
     lines = [] if summary.error is None else [f"{summary.error}: {summary.message}"]
+    one = unit_word(summary.unit)
     if summary.in_doubt:
-        if summary.first is not None:
-            where = f"at positions {summary.first} to {summary.last}"
+        first, last = summary.first, summary.last
+        if first is not None:
+            many = f"{summary.unit or 'positions'} {first} to {last}"
+            where = f"at {many if last != first else f'{one} {first}'}"
         elif summary.in_doubt_from is not None:
-            where = f"at positions from {summary.in_doubt_from} on"
+            where = f"from {one} {summary.in_doubt_from} on"
         else:
             where = "at unknown positions"
         if spans := ", ".join(_spans(summary.in_doubt_lines)):
@@ -420,7 +431,7 @@ def summary_lines(summary: Summary) -> list[str]:
         are = counted(summary.empty, "empty line was", "empty lines were")
         lines.append(f"{are} passed over: {summary.group} takes no empty records")
     lines += filter(None, [_go_on(summary)])
-    end = "" if summary.next is None else f", next position {summary.next}"
+    end = "" if summary.next is None else f"; the log goes on at {one} {summary.next}"
     lines.append(
         f"{summary.acknowledged:,} of {counted(summary.lines, 'line')} acknowledged in"
         f" {summary.group}"

@@ -37,6 +37,7 @@ from actors.config.command_line import (
     width_of,
     with_output,
 )
+from actors.config.kind import Terms
 from actors.errors import ConfigError, TriologError, leaves
 from actors.group_status import group_status
 from actors.log import Log
@@ -271,31 +272,41 @@ async def _append(backend: GroupBackend, command: Append) -> int:
 
 
 async def _read(backend: GroupBackend, command: Read) -> int:
-    group = backend.reading.members.group
+    group, write, printed = backend.reading.members.group, _writer(), 0
+
+    async def counting(data: bytes) -> None:
+        nonlocal printed
+        printed += len(data)
+        await write(data)
+
     last = await reading.read(
         backend,
         group,
-        _writer(),
+        counting,
         start=command.start,
         count=command.count,
         fresh=command.fresh,
         json=command.json,
     )
     own = group_status(await backend.reading.ask(lambda client: client.status()), group)
+    terms = Terms() if own is None else own.terms
     if own is not None and (why := reading.why_not_open(own, last)):
         node = backend.reading.node
         complain(f"triolog: {group} is not open at {node}, and not all may have been shown: {why}")
         return EXIT_FAILED
     if reading.knows_nothing(last):
         complain(
-            f"triolog: {backend.reading.node} holds {group} up to position {last.end}, but does not"
-            " know what of it is acknowledged: a follower learns it from its master or leader, and"
-            " these from a follower"
+            f"triolog: {backend.reading.node} holds {group} up to {terms.up_to(last.end)}, but does"
+            " not know what of it is acknowledged: a follower learns it from its master or leader,"
+            " and these from a follower"
         )
         return EXIT_FAILED
     if command.start > (shown := min(last.acknowledged, last.end)):
-        node = backend.reading.node
-        complain(f"triolog: {node} shows {group} up to position {shown}, before {command.start}")
+        node, up_to = backend.reading.node, terms.up_to(shown)
+        complain(f"triolog: {node} shows {group} up to {up_to}, before {command.start}")
+    wants_some = command.count != 0 and not printed
+    if wants_some and (why := reading.why_nothing(group, terms, command.start, shown)):
+        complain(f"triolog: {why}")
     return EXIT_OK
 
 

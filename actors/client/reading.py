@@ -16,6 +16,7 @@ from actors.client.connection import Client
 from actors.client.group_backend import GroupBackend
 from actors.client.members import LOST, RETRY_S
 from actors.client.report import record_json, record_line
+from actors.config.kind import Terms
 from actors.errors import Closed, CorruptLog, TriologError
 from actors.group_status import FOLLOWING, OPEN, GroupStatus
 from actors.log import READ_BYTES_DEFAULT
@@ -96,6 +97,20 @@ def knows_nothing(last: Batch) -> bool:
     Without this test an empty answer would look as if there were no records.
     """
     return last.acknowledged == 0 < last.end
+
+
+def why_nothing(group: str, terms: Terms, start: int, shown: int) -> str:
+    """Say why a read from `start` on gave no record; "" if it is from the end, where more may come.
+
+    A log of entries has some that are no records: those that open terms.
+
+    Args:
+        shown: up to where the node shows its log.
+    """
+    if start >= shown:
+        return "" if shown else f"{group} has no records yet"
+    records = f"records from {terms.at(start)} on" if start else "records yet"
+    return f"{group} has no {records}: up to {terms.up_to(shown)} it has only what opens terms"
 
 
 def why_not_open(own: GroupStatus, last: Batch) -> str:

@@ -33,6 +33,11 @@ class Guarantee:
     judges: tuple[str, ...] = ()
 
 
+def unit_word(unit: str) -> str:
+    """`byte` of bytes, `entry` of entries; `position` of an unknown unit ("")."""
+    return {"bytes": "byte", "entries": "entry"}.get(unit, "position")
+
+
 @attrs.frozen(kw_only=True)
 class Terms:
     """What a mode calls things, for people.
@@ -59,9 +64,17 @@ class Terms:
             end = end - 1 if end else None
         return "-" if end is None else str(end)
 
+    def at(self, position: int) -> str:
+        """`byte 900`, `entry 900`: one position of its log."""
+        return f"{unit_word(self.unit)} {position}"
+
+    def up_to(self, end: int) -> str:
+        """`byte 900`, `entry 899`: where a log ends, as `shown` has it."""
+        return f"{unit_word(self.unit)} {self.shown(end)}"
+
     def amount(self, count: int) -> str:
         """`1 byte`, `900 entries`: of its log's unit."""
-        return counted(count, {"bytes": "byte", "entries": "entry"}[self.unit], self.unit)
+        return counted(count, unit_word(self.unit), self.unit)
 
     def by(self, epoch: int) -> str:
         """` by promotion 2`; "" before the first."""

@@ -190,7 +190,7 @@ async def test_lines_in_doubt_are_counted_and_left(tmp_path: Path, stored: bool)
     assert sorted(bytes(line) for line in node.stored) == expected  # type: ignore[arg-type]
     assert (summary.lines, summary.acknowledged, summary.in_doubt) == (6, 5, 1)
     assert (summary.error, summary.in_doubt_from) == (None, 200)
-    text = "1 line may be stored, or not, at positions from 200 on: line 3 of the input"
+    text = "1 line may be stored, or not, from position 200 on: line 3 of the input"
     assert summary_lines(summary)[:-1] == [text]
 
 

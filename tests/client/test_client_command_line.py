@@ -98,7 +98,7 @@ async def test_append_and_read_back(tmp_path: Path) -> None:
         code, out, error = await at.run(at.file, "append", stdin=lines + b"without newline")
         assert (code, error) == (0, "")
         assert out.startswith(b"5,001 of 5,001 lines acknowledged in orders by n0, ")
-        assert out.endswith(b" lines/s, next position 500100\n")
+        assert out.endswith(b" lines/s; the log goes on at byte 500100\n")
         code, out, _ = await at.run(at.file, "read")
         assert (code, out) == (0, lines + b"without newline\n")
         code, out, _ = await at.run(f"{at.file}:n0", "read", "--start", "100", "--count", "1")
@@ -106,7 +106,7 @@ async def test_append_and_read_back(tmp_path: Path) -> None:
         code, out, error = await at.run(f"{at.file}:n0", "read", "--start", "500100")
         assert (code, out, error) == (0, b"", ""), "the end, where more may come"
         code, out, error = await at.run(f"{at.file}:n0", "read", "--start", "99999900")
-        said = "triolog: n0 shows orders up to position 500100, before 99999900\n"
+        said = "triolog: n0 shows orders up to byte 500100, before 99999900\n"
         assert (code, out, error) == (0, b"", said)
         (at.folder / "more").write_bytes(b"a\n\nb\n")
         socket = str(at.folder / "n0" / "api.sock")
@@ -124,7 +124,7 @@ async def test_read_from_a_node_that_got_nothing(tmp_path: Path) -> None:
     async with served_at(tmp_path, node) as at:
         code, out, error = await at.run(at.file, "read")
     assert (code, out) == (1, b"")
-    assert error.startswith("triolog: n0 holds orders up to position 200, but does not know ")
+    assert error.startswith("triolog: n0 holds orders up to byte 200, but does not know ")
     assert error.count("\n") == 1
 
 
@@ -246,7 +246,7 @@ class Failing(MemoryNode):
     [
         (
             ReplicationTimeout("1 of 2 copies in time", 100, 300),
-            ["ReplicationTimeout: 1 of 2", "may be stored, or not, at positions 100 to 300"],
+            ["ReplicationTimeout: 1 of 2", "may be stored, or not, at bytes 100 to 300"],
             {"error": "ReplicationTimeout", "first": 100, "last": 300},
         ),
         (

@@ -12,6 +12,7 @@ from group_states import status_of
 from test_client_command_line import served_at
 
 from actors.client import reading
+from actors.config.kinds import KINDS
 from actors.group_status import group_status
 from actors.log_types import Batch
 
@@ -39,6 +40,37 @@ def test_a_group_that_is_not_open_is_reported(
     found = reading.why_not_open(node, last)
     assert said in found
     assert bool(said) == bool(found)
+
+
+ENTRIES = {"terms": KINDS["dledger"].terms}
+
+
+@pytest.mark.parametrize(
+    ("own", "start", "shown", "said"),
+    [
+        ({}, 0, 0, "orders has no records yet"),
+        ({}, 100, 100, ""),
+        (ENTRIES, 0, 0, "orders has no records yet"),
+        (ENTRIES, 0, 2, "orders has no records yet: up to entry 1 it has only what opens terms"),
+        (ENTRIES, 7, 9, "orders has no records from entry 7 on: up to entry 8 it has only what"),
+        (ENTRIES, 9, 9, ""),
+    ],
+)
+def test_a_group_without_records_says_so(
+    own: dict[str, Any], start: int, shown: int, said: str
+) -> None:
+    """A read from the end is silent, for more may come."""
+    node = group_status({"groups": {"orders": status_of(**own)}}, "orders")
+    assert node is not None
+    found = reading.why_nothing("orders", node.terms, start, shown)
+    assert found.startswith(said)
+    assert bool(said) == bool(found)
+
+
+async def test_read_of_an_empty_group(tmp_path: Path) -> None:
+    async with served_at(tmp_path, MemoryNode()) as at:
+        assert await at.run(at.file, "read") == (0, b"", "triolog: orders has no records yet\n")
+        assert await at.run(at.file, "read", "--count", "0") == (0, b"", "")
 
 
 @attrs.define

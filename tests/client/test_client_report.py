@@ -189,6 +189,7 @@ def summary(**changed: Any) -> Summary:
         "bytes": 30,
         "seconds": 2.0,
         "next": 1000,
+        "unit": "bytes",
     }
     return Summary(**(values | changed))
 
@@ -198,7 +199,9 @@ def summary(**changed: Any) -> Summary:
     [
         (
             summary(),
-            ["10 of 10 lines acknowledged in orders by n0, 2.00 s, 5 lines/s, next position 1000"],
+            [
+                "10 of 10 lines acknowledged in orders by n0, 2.00 s, 5 lines/s; the log goes on at byte 1000"
+            ],
         ),
         (
             summary(lines=1, acknowledged=0, next=None, seconds=0.0, error="LogFull", message="m"),
@@ -214,17 +217,17 @@ def summary(**changed: Any) -> Summary:
             ),
             [
                 "NodeStopped: m",
-                "6 lines may be stored, or not, at positions from 1000 on",
-                "4 of 10 lines acknowledged in orders by n0, 2.00 s, 2 lines/s, next position 1000",
+                "6 lines may be stored, or not, from byte 1000 on",
+                "4 of 10 lines acknowledged in orders by n0, 2.00 s, 2 lines/s; the log goes on at byte 1000",
             ],
         ),
         (
             summary(acknowledged=4, in_doubt=1, error="E", message="m", first=100, last=200),
             [
                 "E: m",
-                "1 line may be stored, or not, at positions 100 to 200",
+                "1 line may be stored, or not, at bytes 100 to 200",
                 "not stored: 5 lines",
-                "4 of 10 lines acknowledged in orders by n0, 2.00 s, 2 lines/s, next position 1000",
+                "4 of 10 lines acknowledged in orders by n0, 2.00 s, 2 lines/s; the log goes on at byte 1000",
             ],
         ),
         (
@@ -239,6 +242,24 @@ def summary(**changed: Any) -> Summary:
 )
 def test_append_summary(found: Summary, expected: list[str]) -> None:
     assert summary_lines(found) == expected
+
+
+def test_an_append_to_a_ledger_is_counted_in_entries() -> None:
+    """Of an older node, which does not say what its log counts, positions are just that."""
+    doubt = {"in_doubt": 2, "error": "E", "message": "m", "acknowledged": 8}
+    two = summary(unit="entries", first=7, last=8, **doubt)
+    assert summary_lines(two)[1:] == [
+        "2 lines may be stored, or not, at entries 7 to 8",
+        "8 of 10 lines acknowledged in orders by n0, 2.00 s, 4 lines/s; the log goes on at"
+        " entry 1000",
+    ]
+    one = summary(unit="entries", first=7, last=7, **doubt)
+    assert "or not, at entry 7" in summary_lines(one)[1]
+    some = summary(unit="entries", in_doubt_from=7, **doubt)
+    assert "or not, from entry 7 on" in summary_lines(some)[1]
+    old = summary(unit="", in_doubt_from=7, **doubt)
+    assert "or not, from position 7 on" in summary_lines(old)[1]
+    assert summary_lines(old)[-1].endswith("; the log goes on at position 1000")
 
 
 @pytest.mark.parametrize(
