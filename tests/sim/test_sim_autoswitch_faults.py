@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import pytest
 
 from actors.sim.actions.script import parse_fault
 from actors.sim.autoswitch.plan import AutoSwitchPlan
@@ -50,3 +51,18 @@ def test_a_master_counts_only_what_is_on_its_disk_when_its_actors_start_again() 
     )
     assert outcome.violations == ()
     assert outcome.counts["fault crash_actor"] == 4
+
+
+@pytest.mark.parametrize("for_s", ["1.0", "5.0"])
+def test_an_answer_about_the_set_may_come_late_or_never(for_s: str) -> None:
+    outcome = run(
+        f"at 0.5 lose_answer n0 for {for_s} in alter",
+        f"at 0.6 lose_answer n0 for {for_s} in elect",
+        "at 7.0 kill n1 for 0.1",
+        nodes=3,
+        until_s=12.0,
+        min_in_sync_replicas=2,
+    )
+    assert outcome.violations == ()
+    assert outcome.counts["fault lose_answer"] >= 1
+    assert outcome.counts["acknowledged records"] > 0

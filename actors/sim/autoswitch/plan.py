@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -21,6 +23,7 @@ from actors.sim.autoswitch.judges import (
     OneMasterPerEpoch,
 )
 from actors.sim.autoswitch.marks import EXPECTED, AutoSwitchTally
+from actors.sim.autoswitch.requests import watched_requests
 from actors.sim.autoswitch.runner import AutoSwitchRunner
 from actors.sim.classic.actions.operator import keep_tending
 from actors.sim.classic.actions.rot import derived_is_mended
@@ -152,6 +155,11 @@ class AutoSwitchPlan(Plan):
 
     def can_shrink_to(self, nodes: int) -> bool:
         return nodes == self.nodes
+
+    @contextmanager
+    def stage(self, world: World, observe: Observe) -> Iterator[Stage]:
+        with watched_requests(), Plan.stage(self, world, observe) as stage:
+            yield stage
 
     @classmethod
     def draw(cls, seed: str) -> AutoSwitchPlan:
