@@ -142,11 +142,18 @@ class RegistrationView:
     _announced: trio.Event = attrs.field(init=False, factory=trio.Event)
 
     def announce(self, presence: Presence) -> None:
-        """Publish that the group's tree has started. Called by Announcer."""
+        """Publish which member registers from now on."""
         self.presence = presence
         self.number += 1
         announced, self._announced = self._announced, trio.Event()
         announced.set()
+
+    def deposed(self, broker_id: int, number: int) -> None:
+        """Register a master at once as the slave that it will be, by the present role's number."""
+        found = self.presence
+        if found is not None and found.member.broker_id == MASTER_ID:
+            member = attrs.evolve(found.member, broker_id=broker_id, number=number)
+            self.announce(Presence(member=member, followers=None))
 
     async def wait_announced(self, number: int) -> None:
         """Wait until there is a presence after `number`."""

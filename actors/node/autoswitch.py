@@ -10,8 +10,7 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.broker.core.replica import DRIFT
-from actors.broker.replica_wishes import ElectMaster, GetReplicas
-from actors.broker.replicas_manager import ReplicaView
+from actors.broker.replicas_manager import Message, ReplicaView
 from actors.config import AutoSwitchGroup
 from actors.control.members import GroupMembers
 from actors.group_status import GroupStatus
@@ -47,7 +46,7 @@ class AutoSwitchPart(CommitLogPart):
     owned: OwnedRole
     epochs: EpochsView
     replica: ReplicaView
-    manager: ActorRef[LookNow | GetReplicas | ElectMaster]
+    manager: ActorRef[Message]
     brokers: Mapping[str, str]
 
     how_it_is_led: ClassVar[str] = "its controllers elect its master, `promote` has them do so"

@@ -29,6 +29,7 @@ from actors.ha.core.role_effects import RoleState
 from actors.ha.role_status import RoleStatus
 from actors.metadata.master_watch import MasterWatch
 from actors.metadata.slave_sync import SlaveSync
+from actors.node.autoswitch import AutoSwitchPart
 from actors.node.autoswitch_groups import NO_ROLE
 from actors.remoting.requests import Answer, Refused, Request
 from actors.runtime import ChildSpec, Registry, SupervisorSpec, open_system
@@ -272,6 +273,22 @@ async def test_a_new_master_takes_no_append_before_somebody_counts_its_copies(
             except NotStored:
                 await trio.sleep(0.01)
         assert receipt.copies == 1
+
+
+async def test_a_deposed_master_is_in_no_route_as_master(autojump_clock: object) -> None:
+    async with replica_set() as found:
+        await trio.sleep(2)
+        assert (await routes(found))["0"] == f"{NODES['n0']}:10911"
+        part = found.nodes["n0"].part("orders")
+        assert isinstance(part, AutoSwitchPart)
+        elsewhere = said.RoleChange(
+            master_address="10.0.0.77:10911", master_broker_id=9, master_epoch=5
+        )  # a broker that does not say where it serves its log
+        part.manager.post(RoleTold(elsewhere, said.SyncStateSet((9,), 9)))
+        await trio.sleep(1)
+        assert (await found.status("n0")).state == "connecting"
+        here = f"{NODES['n0']}:10911"
+        assert await routes(found) == {"1": here, "2": f"{NODES['n1']}:10911"}
 
 
 # ---- trees, and who registers when ----

@@ -144,6 +144,8 @@ class RoleOwner(Actor[_Inbox]):
             serves its log; None: the file names none.
         client: asks other brokers where they do.
         epochs: the log's history.
+        deposed: is told the own id and the epoch once this replica is master no longer, before its
+            tree ends: no client is to be sent here.
     """
 
     mailbox = MailboxSpec(conflate={OpeningWaits: lambda message: None})
@@ -154,6 +156,7 @@ class RoleOwner(Actor[_Inbox]):
     node_at: Callable[[str], tuple[str, Address] | None]
     client: ActorRef[client.Call]
     epochs: EpochsView
+    deposed: Callable[[int, int], None]
     root: ActorRef[requests.Message]
     store_ref: ActorRef[store_messages.Message]
     transfer_ref: ActorRef[group_transfer.Message]
@@ -211,7 +214,10 @@ class RoleOwner(Actor[_Inbox]):
         self._fail("another role came")
         owned, told = self.owned, message.role
         self._reply = message.reply_to
+        has_led = owned.leads
         owned.told, owned.broker_id = told, message.broker_id
+        if has_led and not owned.leads:
+            self.deposed(message.broker_id, told.epoch)
         if owned.leads:
             owned.master, owned.log_at = self.node, None
             if message.broker_id not in told.in_sync:
