@@ -42,6 +42,7 @@ from actors.events import broker as events
 from actors.ha.autoswitch.messages import (
     AlterSyncStateSet,
     ChangeRole,
+    LeaseBegan,
     LookNow,
     RoleTaken,
     SetRefused,
@@ -191,7 +192,7 @@ class ReplicasManager(Actor[_Inbox]):
     log: Callable[[], LogState]
     view: ReplicaView
     client: ActorRef[client.Call]
-    owner: ActorRef[ChangeRole | SyncStateSetTold]
+    owner: ActorRef[ChangeRole | SyncStateSetTold | LeaseBegan]
     _replica: Replica = attrs.field(init=False)
     _changing: Role | None = attrs.field(default=None, init=False)
     _wanted: Role | None = attrs.field(default=None, init=False)  # newer than the one taken
@@ -262,7 +263,10 @@ class ReplicasManager(Actor[_Inbox]):
             self.ctx.timers.start_by("tick", effects.wake_s, _Tick())
         view, replica = self.view, self._replica
         view.broker_id, view.step = replica.broker_id, replica.step
+        lease_begins = view.lease_until_s <= self.ctx.now_s() < replica.lease_until_s
         view.reason, view.lease_until_s = replica.reason, replica.lease_until_s
+        if lease_begins:
+            self.owner.post(LeaseBegan())
         view.registered, view.living = replica.registered, replica.living
         if view.reason != reason and view.reason:
             self.ctx.emit(events.ControllersFailed(step=view.step.value, reason=view.reason))

@@ -236,8 +236,9 @@ class GroupTransfer(Actor[_Inbox]):
                     self._look_at_set(message, now_s)
                 case _DeadlineCame():
                     pass  # after each batch all that is due is done
-                case Opened():
-                    pass  # the role status has it
+                case Opened():  # the role status has it, and the lease may be new
+                    if self._set is not None:
+                        self._set.tick(now_s)
                 case GiveUp():
                     self._lost = message
                 case _HighWaterDue():

@@ -193,6 +193,7 @@ def _role_owner(own: ReplicaSetup) -> RoleOwner:
         node_at=own.log_of,
         client=registry.ref(paths.controllers_client),
         epochs=replica.epochs,
+        leased=lambda: trio.current_time() < replica.view.lease_until_s,
         deposed=setup.registrations.deposed,
         root=registry.ref(f"/{setup.node}"),
         store_ref=registry.ref(paths.store),

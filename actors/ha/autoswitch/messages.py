@@ -38,6 +38,11 @@ class SyncStateSetTold:
     role: Role
 
 
+@attrs.frozen
+class LeaseBegan:
+    """To the role owner: a master may acknowledge now, for the first time or again."""
+
+
 @attrs.frozen(kw_only=True)
 class AlterSyncStateSet:
     """To the replicas manager, from a master: ask the controllers for this set.

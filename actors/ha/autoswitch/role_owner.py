@@ -5,16 +5,15 @@ changeToSlave, and store/ha/autoswitch/AutoSwitchHAService.java (5.3.3); autoswi
 
 It outlives the group's tree. The order of a change: appends end, the tree stops; it starts as the
 new role's, its store first, which cuts what a master does not have; its history opens, in which a
-master's epoch begins; a master's group_transfer starts, which counts the copies of appends; then
-the gate opens, and whoever asked hears of it. Until then, and if any of it fails, the replica takes
-no appends.
+master's epoch begins; a master's group_transfer starts, which counts the copies of appends, and
+whoever asked hears of it; then, with a lease, the gate opens. Until then, and if any of it fails,
+the replica takes no appends.
 
-Messages: ChangeRole and SyncStateSetTold from the replicas manager; StoreStarted from the store,
-EpochsOpened from epochs, Started from group_transfer, CutLog from ha_client, CopyState and
-OpeningWaits from their actors. It
-sends the node's root RestartChild, the store SetGate, and group_transfer GiveUp, Opened and
-SetTold. It asks a master that the cluster file does not name for the address of its log, and waits
-for no answer in between.
+Messages: ChangeRole, SyncStateSetTold and LeaseBegan from the replicas manager; StoreStarted from
+the store, EpochsOpened from epochs, Started from group_transfer, CutLog from ha_client, CopyState
+and OpeningWaits from their actors. It sends the node's root RestartChild, the store SetGate, and
+group_transfer GiveUp, Opened and SetTold. It asks a master that the cluster file does not name for
+the address of its log, and waits for no answer in between.
 
 Differs from upstream: a role is a new tree; upstream changes services under way, one by one, and
 leaves those changed that came before a failure (autoswitch-ha.md T7).
@@ -36,7 +35,12 @@ from actors.events import ha as events
 from actors.ha import group_transfer
 from actors.ha.autoswitch.epoch_keeper import EpochsOpened
 from actors.ha.autoswitch.epochs_view import EpochsView
-from actors.ha.autoswitch.messages import ChangeRole, RoleTaken, SyncStateSetTold
+from actors.ha.autoswitch.messages import (
+    ChangeRole,
+    LeaseBegan,
+    RoleTaken,
+    SyncStateSetTold,
+)
 from actors.ha.core.role_effects import Fence, Role, RoleState, RoleView
 from actors.ha.role_status import RoleStatus
 from actors.remoting import client
@@ -51,6 +55,7 @@ from wire.remoting.frame import Frame
 from wire.remoting.header import read_fields, write_fields
 
 NO_ROLE: Final = "no controller has told a role yet"
+NO_LEASE: Final = "no controller has said yet that it is master"
 NOT_IN_SET: Final = "the controllers tell no sync state set with this replica in it"
 
 
@@ -76,6 +81,7 @@ class _Located:
 Message: TypeAlias = (
     ChangeRole
     | SyncStateSetTold
+    | LeaseBegan
     | store_messages.StoreStarted
     | EpochsOpened
     | group_transfer.Started
@@ -144,6 +150,7 @@ class RoleOwner(Actor[_Inbox]):
             serves its log; None: the file names none.
         client: asks other brokers where they do.
         epochs: the log's history.
+        leased: whether a master may acknowledge now.
         deposed: is told the own id and the epoch once this replica is master no longer, before its
             tree ends: no client is to be sent here.
     """
@@ -156,12 +163,14 @@ class RoleOwner(Actor[_Inbox]):
     node_at: Callable[[str], tuple[str, Address] | None]
     client: ActorRef[client.Call]
     epochs: EpochsView
+    leased: Callable[[], bool]
     deposed: Callable[[int, int], None]
     root: ActorRef[requests.Message]
     store_ref: ActorRef[store_messages.Message]
     transfer_ref: ActorRef[group_transfer.Message]
     _reply: ReplyTo[RoleTaken] | None = attrs.field(default=None, init=False)
     _store: int | None = attrs.field(default=None, init=False)  # incarnation, of this build
+    _gate: int | None = attrs.field(default=None, init=False)  # the store's, once it may open
     _state: RoleState = attrs.field(default=RoleState.CONNECTING, init=False)
     _reason: str = attrs.field(default=NO_ROLE, init=False)
     _opening: str = attrs.field(default="", init=False)  # why the tree waits for room
@@ -188,6 +197,8 @@ class RoleOwner(Actor[_Inbox]):
                     await self.transfer_ref.tell(
                         group_transfer.SetTold(members=members, set_epoch=set_epoch)
                     )
+            case LeaseBegan():
+                await self._open()
             case store_messages.StoreStarted():
                 if message.promotion.number == self.owned.build:
                     self._store, self._opening = message.incarnation, ""
@@ -197,7 +208,10 @@ class RoleOwner(Actor[_Inbox]):
             case group_transfer.Started():
                 fenced = self._state is RoleState.FENCED
                 if message.build == self.owned.build and self._store is not None and not fenced:
-                    await self._open(self._store)
+                    self._close(RoleState.ASKING, NO_LEASE)
+                    self._gate = self._store
+                    await self._open()
+                    self._taken()
             case CutLog():
                 await self._cut(message)
             case CopyState():
@@ -294,18 +308,21 @@ class RoleOwner(Actor[_Inbox]):
             self._close(RoleState.FENCED, message.problem)
             self._fail(message.problem)
 
-    async def _open(self, store: int) -> None:
-        """Take appends, as somebody is there who answers them."""
-        await self.store_ref.tell(store_messages.SetGate(incarnation=store, closed=None))
-        self._state, self._reason = RoleState.OPEN, ""
-        self._publish()  # before group_transfer looks
-        await self.transfer_ref.tell(group_transfer.Opened())
-        self._taken()
-
     def _taken(self) -> None:
         reply, self._reply = self._reply, None
         if reply is not None:
             reply.send(RoleTaken(self.owned.epoch))
+
+    async def _open(self) -> None:
+        """Take appends, if somebody is there who answers them, and may. It is repeated after a
+        lapse of the lease.
+        """
+        if self._gate is None or not self.leased():
+            return
+        await self.store_ref.tell(store_messages.SetGate(incarnation=self._gate, closed=None))
+        self._state, self._reason = RoleState.OPEN, ""
+        self._publish()  # before group_transfer looks
+        await self.transfer_ref.tell(group_transfer.Opened())
 
     async def _cut(self, message: CutLog) -> None:
         """Cut the log, as the handshake with its master has shown, and follow again."""
@@ -322,7 +339,7 @@ class RoleOwner(Actor[_Inbox]):
         await self._build()
 
     def _close(self, state: RoleState, reason: str) -> None:
-        self._state, self._reason = state, reason
+        self._state, self._reason, self._gate = state, reason, None
 
     def _fail(self, reason: str) -> None:
         reply, self._reply = self._reply, None
