@@ -301,11 +301,13 @@ async def _read(backend: GroupBackend, command: Read) -> int:
             " and these from a follower"
         )
         return EXIT_FAILED
-    if command.start > (shown := min(last.acknowledged, last.end)):
-        node, up_to = backend.reading.node, terms.up_to(shown)
-        complain(f"triolog: {node} shows {group} up to {up_to}, before {command.start}")
-    wants_some = command.count != 0 and not printed
-    if wants_some and (why := reading.why_nothing(group, terms, command.start, shown)):
+    shown, why = min(last.acknowledged, last.end), ""
+    if command.start > shown:
+        up_to = terms.up_to(shown)
+        why = f"{backend.reading.node} shows {group} up to {up_to}, before {command.start}"
+    elif not printed and command.count != 0:
+        why = reading.why_nothing(group, terms, command.start, shown)
+    if why:
         complain(f"triolog: {why}")
     return EXIT_OK
 
