@@ -6,7 +6,7 @@ These are pure functions; `painter.py` has the thread that writes.
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 import attrs
@@ -73,14 +73,10 @@ def frame(
     Args:
         promises: what the groups guarantee, one line each; they are shown under the head.
     """
-    parts: list[RenderableType] = [_head(view, width)]
-    whole = len(promises) <= PROMISES_WHOLE and height >= HIGH_LINES
-    parts += [Text(each, "dim") if whole else line(each, width, "dim") for each in promises]
-    tables, cut = _tables(view, rates, width)
-    parts += [*tables, *(Text(folded(f"  {each}", width), "yellow") for each in cut)]
-    parts += [line(_feed_text(feed), width) for feed in view.feeds]
-    parts += [line(note, width, "yellow") for note in view.notes[-NOTES_SHOWN:]]
-    parts.append(_trees(view, width))
+    head, notes = _head(view, width), _notes(view)
+    groups = _groups_shown(view, rates, width, height - len(notes) - 2)  # and without a last line
+    texts = [line(each, width, "yellow") for each in notes]
+    texts += [line(_feed_text(feed), width) for feed in view.feeds]
     console = Console(
         file=io.StringIO(),
         width=width,
@@ -91,6 +87,12 @@ def frame(
         emoji=False,
         markup=False,
     )
+    whole = len(promises) <= PROMISES_WHOLE and height >= HIGH_LINES
+    promised = [Text(each, "dim") if whole else line(each, width, "dim") for each in promises]
+    promise_lines = sum(len(each.wrap(console, width)) for each in promised)
+    if groups.lines + len(texts) + promise_lines + 2 > height:
+        promised = []  # `check` prints them
+    parts = [head, *promised, *groups.parts, *texts, _trees(view, width)]
     with console.capture() as captured:
         console.print(Group(*parts))
     lines = captured.get().splitlines()
@@ -100,6 +102,14 @@ def frame(
             f"... {counted(len(lines) - height + 1, 'more line')}"[:width],
         ]
     return "\n".join(lines)
+
+
+def _notes(view: ClusterView) -> list[str]:
+    """Return the newest notes, but for those whose reason a member's state gives now."""
+    said = [own.reason for group in view.groups for own in view.of(group).values() if own.troubles]
+    reasons = [as_typed(reason) for reason in said if reason]
+    notes = [note for note in view.notes if not any(reason in note for reason in reasons)]
+    return notes[-NOTES_SHOWN:]
 
 
 def _head(view: ClusterView, width: int) -> Text:
@@ -115,20 +125,64 @@ def _head(view: ClusterView, width: int) -> Text:
     return _cut(text, width)
 
 
-def _tables(
-    view: ClusterView, rates: Mapping[str, Rates], width: int
-) -> tuple[list[Table], list[str]]:
-    """Draw one table for each kind of group, because their positions have different units.
+@attrs.frozen
+class _Groups:
+    """Groups as they are drawn: tables, and texts below them. `lines`: how many lines it has."""
 
-    Returns: the tables, and the whole texts of states that had no room in them.
+    parts: tuple[RenderableType, ...]
+    lines: int
+
+
+def _groups_shown(view: ClusterView, rates: Mapping[str, Rates], width: int, room: int) -> _Groups:
+    """Draw all groups if they have room in so many lines. Otherwise draw those that do, and in one
+    line say how many do not: who is in trouble comes first.
+    """
+    shown = _groups(view, view.groups, rates, width)
+    if shown.lines <= room:
+        return shown
+    well = {group: _is_well(view, group) for group in view.groups}
+    order = sorted(view.groups, key=well.__getitem__)
+    shown, count = _groups(view, order[:1], rates, width), 1
+    while (more := _groups(view, order[: count + 1], rates, width)).lines < room:
+        shown, count = more, count + 1
+    hidden = order[count:]
+    if not hidden:
+        return shown
+    troubled = sum(not well[group] for group in hidden)
+    how = f"{troubled} of them in trouble" if troubled else "all well"
+    text = f"{counted(len(hidden), 'more group')}, {how}: {', '.join(hidden)}; `status` has them"
+    last = line(as_typed(text), width, "yellow" if troubled else "")
+    return _Groups((*shown.parts, last), shown.lines + 1)
+
+
+def _is_well(view: ClusterView, group: str) -> bool:
+    """Whether a leader answers and takes appends, and no member is known to be in trouble."""
+    found, away = view.leader_of(group), _away(view)
+    if found is None or found[0] in away or not found[1].is_open:
+        return False
+    said = view.of(group)
+    return all(node not in away and not own.troubles for node, own in said.items()) and all(
+        peer.is_well for peer in found[1].peers
+    )
+
+
+def _groups(
+    view: ClusterView, groups: Iterable[str], rates: Mapping[str, Rates], width: int
+) -> _Groups:
+    """Draw one table for each kind of group, because their positions have different units. Below
+    them are the whole texts of states that had no room in them.
     """
     kinds: dict[Terms, list[str]] = {}
-    for group in view.groups:
+    for group in groups:
         said = next(iter(view.of(group).values()), None)
         kinds.setdefault(Terms() if said is None else said.terms, []).append(group)
     cut: list[str] = []
-    tables = [_table(view, terms, groups, rates, width, cut) for terms, groups in kinds.items()]
-    return tables, cut
+    tables = [_table(view, terms, alike, rates, width, cut) for terms, alike in kinds.items()]
+    texts = [folded(f"  {each}", width) for each in cut]
+    lines = sum(1 + table.row_count for table in tables) + sum(
+        1 + text.count("\n") for text in texts
+    )
+    return _Groups((*tables, *(Text(text, "yellow") for text in texts)), lines)
 
 
 _LEFT = ("group", "node", "role")

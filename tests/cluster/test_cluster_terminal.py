@@ -9,7 +9,7 @@ from actors.cluster.summary import findings
 from actors.cluster.terminal import frame, node_lines, plain_lines
 from actors.cluster.view import ClusterView, NodeView, RateMeter, Rates, tree_view
 from actors.group_status import DAMAGED, MENDED
-from actors.own_process import as_triolog, naming
+from actors.own_process import as_triolog, as_typed, naming
 
 RATES = {"orders": Rates(bytes_per_s=410_000.0, records_per_s=2000.4)}
 
@@ -65,8 +65,8 @@ in bytes  node  role    first   written    synced     acked       lag  rec/s  MB
 orders    n0    master      0  70000000  70000000  69999000             2000  0.41  running
           n1    slave       0  30000000  70000000  69999000  40000000         4.00  ━━━━       42 % 10 s
           n2    slave       0  70000000  70000000  69999000         -         0.00  away
-feed orders: 5000 acknowledged, 100 in flight, 0 unknown, feeding, from README.md
 n2: was killed by SIGKILL, starting it again
+feed orders: 5000 acknowledged, 100 in flight, 0 unknown, feeding, from README.md
 /n0                                     /n1                                     /n2
 ├─ event_log                            ├─ event_log                            ├─ event_log
 ├─ orders                               ├─ orders                               ├─ orders
@@ -82,8 +82,8 @@ in bytes node role   written acked   lag rec/s MB/s state
 orders   n0   master   66.8M 66.8M        2000 0.41 running
          n1   slave    28.6M 66.8M 38.1M       4.00 ━━━━       42 % 10 s
          n2   slave    66.8M 66.8M     -       0.00 away
-feed orders: 5000 acknowledged, 100 in flight, 0 unknown, feeding, from…
 n2: was killed by SIGKILL, starting it again
+feed orders: 5000 acknowledged, 100 in flight, 0 unknown, feeding, from…
 /n0                       /n1                       /n2
 ├─ event_log              ├─ event_log              ├─ event_log
 ├─ orders                 ├─ orders                 ├─ orders
@@ -116,6 +116,60 @@ def test_height_is_kept() -> None:
     assert picture(trouble(), height=14).endswith("... 2 more lines")
     for height in (1, 2, 5, 14, 15, 20):
         assert len(picture(trouble(), height=height).split("\n")) == min(height, 15)
+
+
+def test_where_a_slave_diverges_is_no_note_besides() -> None:
+    why = "its log and that of n0 are equal up to 70 only: `resync n1` sets the rest aside"
+    away = slave("n1", ack_bytes=None, lag_bytes=None, state="SHUTDOWN", last_error=why)
+    nodes = (
+        node("n0", master(slaves=[away])),
+        node("n1", slave_group(part="diverged", reason=why)),
+    )
+    with naming("my.toml"), as_triolog():
+        notes = (f"0:00:01 orders: slave n1 is refused: {as_typed(why)}", "0:00:02 another note")
+        text = picture(cluster(nodes=nodes, notes=notes), width=160)
+    assert "is refused" not in text
+    assert "0:00:02 another note" in text
+
+
+def many_groups(*wrong: str) -> ClusterView:
+    """Nine groups on three nodes, of which those named `wrong` are not as they should be."""
+    names = [f"group{number}" for number in range(9)]
+    fenced = node("n0", master(part="fenced", reason="n1 goes on")).groups["orders"]
+    nodes = cluster().nodes
+    return cluster(
+        nodes=tuple(
+            attrs.evolve(
+                each,
+                groups={
+                    name: fenced if name in wrong and each is nodes[0] else each.groups["orders"]
+                    for name in names
+                },
+            )
+            for each in nodes
+        ),
+        feeds=(),
+        notes=("something was noted",),
+    )
+
+
+def test_groups_without_room_are_counted_and_those_in_trouble_come_first() -> None:
+    lines = picture(many_groups("group7", "group8"), width=80, height=23).split("\n")
+    assert len(lines) == 23
+    assert [each.split()[0] for each in lines if each.startswith("group")] == [
+        *("group7", "group8", "group0", "group1", "group2", "group3"),
+    ]
+    assert lines[20:22] == [
+        "3 more groups, all well: group4, group5, group6; `status` has them",
+        "something was noted",
+    ]
+    assert not any("safe" in each for each in lines), "promises have no room then"
+    wrong = [f"group{number}" for number in range(9)]
+    text = picture(many_groups(*wrong), width=80, height=12)
+    assert "7 more groups, 7 of them in trouble: group2, group3," in text
+    whole = picture(many_groups("group7"), width=80, height=60)
+    assert "more group" not in whole
+    assert whole.index("group6") < whole.index("group7") < whole.index("group8")
 
 
 def test_nothing_is_known_yet() -> None:
@@ -346,7 +400,7 @@ def test_what_is_too_long_is_said_below_and_breaks_no_word() -> None:
         "      `triolog promote my.toml orders` makes the furthest master",
     ]
     assert (
-        lines[9] == "0:00:04 n2: was killed by SIGKILL, and then the whole machine went down as it…"
+        lines[8] == "0:00:04 n2: was killed by SIGKILL, and then the whole machine went down as it…"
     )
     assert max(map(len, lines)) <= 80
 
