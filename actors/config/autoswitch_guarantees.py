@@ -109,6 +109,12 @@ def _notes(group: AutoSwitchGroup) -> list[str]:
         notes.append("a master alone goes on; while it is away, nobody is elected who lacks that")
     if count > 1 and group.least_in_sync == count:
         notes.append("every replica is needed: while one is away, appends are refused")
+    copies = group.sure_copies
+    if copies > group.least_in_sync:
+        notes.append(
+            f"while fewer than {copies} replicas copy, appends are written and time out, their"
+            f" outcome unknown; with min_in_sync_replicas = {copies} they are refused first"
+        )
     if count == 1:
         notes.append("one replica: nobody else can be elected")
     notes += [f"{node} is a learner: it counts nowhere" for node in group.learners]

@@ -240,3 +240,9 @@ def test_what_an_operator_has_to_know() -> None:
     assert "a master alone goes on" in notes("min_in_sync_replicas = 1\n")
     assert "every replica is needed" in notes("min_in_sync_replicas = 3\n")
     assert notes("") == ""
+    some = "all_ack_in_sync_state_set = false\nin_sync_replicas = 3\n"  # autoswitch-ha.md T45
+    assert notes(some) == (
+        "while fewer than 3 replicas copy, appends are written and time out, their outcome unknown;"
+        " with min_in_sync_replicas = 3 they are refused first"
+    )
+    assert "time out" not in notes(some + "min_in_sync_replicas = 3\n")
