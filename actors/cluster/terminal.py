@@ -50,7 +50,9 @@ STYLES: Final[Mapping[str, str]] = {
 }
 """The colours of a node's states."""
 STATE_CHARS_MIN = 12
-"""The column of states may shrink to so many characters, to leave room for numbers."""
+"""The column of states may shrink to so many characters, to leave room for numbers; those of names
+of groups and nodes to the length of their headings.
+"""
 _LETTERS = "KMGT"
 NOTES_SHOWN = 5
 PROMISES_WHOLE = 2
@@ -216,13 +218,19 @@ def _table(
     ends = ["first", "written", "synced"] if wide else ["written"]
     shown = [*_LEFT, *epoch, *ends, terms.acknowledged, "lag", "rec/s", *["MB/s"] * in_bytes]
     heads = {**_SHORT, "group": f"in {terms.unit}"}
-    used = 0
+    cells = {
+        name: [heads.get(name, name), *(str(row.get(name, "")) for row in rows)] for name in shown
+    }
+    chars = {name: max(map(len, found)) for name, found in cells.items()}
+    state_chars = width - sum(chars.values()) - gap * (len(shown) + 1)
+    for name in ("group", "node"):
+        less = max(0, min(STATE_CHARS_MIN - state_chars, chars[name] - len(cells[name][0])))
+        chars[name] -= less
+        state_chars += less
+    state_chars = max(STATE_CHARS_MIN, state_chars)
     for name in shown:
         justify: JustifyMethod = "left" if name in _LEFT else "right"
-        head = heads.get(name, name)
-        table.add_column(head, justify=justify, no_wrap=True)
-        used += gap + max(len(head), *(len(str(row.get(name, ""))) for row in rows))
-    state_chars = max(STATE_CHARS_MIN, width - used - gap)
+        table.add_column(cells[name][0], justify=justify, no_wrap=True, max_width=chars[name])
     table.add_column("state", no_wrap=True, max_width=state_chars)
     group = ""
     for row in rows:

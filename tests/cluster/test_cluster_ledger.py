@@ -200,6 +200,26 @@ def test_both_kinds_have_tables_of_their_own() -> None:
     ]
 
 
+def test_long_names_leave_room_for_numbers() -> None:
+    """They are what a screen is looked at for; a name is known by its beginning."""
+    end = 10**10
+    ends = {"written_index": end, "synced_index": end, "committed_index": end - 5, "term": 41}
+    peers = [{"node": "n1", "matched_index": end - 100_000}]
+    long = "payments-eu-west-transactions"
+    nodes = [
+        attrs.evolve(each, groups={long: each.groups["ledger"]})
+        for each in (member("n0", leader(peers=peers, **ends)), member("n1", follower(**ends)))
+    ]
+    rates = {long: Rates(records_per_s=123_456.0)}
+    view = members(*nodes, feeds=())
+    lines = frame(view, rates, (), width=80, height=24, colour=False).split("\n")
+    numbers = ["41", str(end), str(end - 5)]
+    assert lines[2].split() == ["payments-e…", "n0", "leader", *numbers, "123456", "running"]
+    assert lines[3].split()[:-2] == ["n1", "follower", *numbers, "97.7K"]
+    assert lines[1].startswith("in entries ")
+    assert max(map(len, lines)) <= 80
+
+
 def test_plain_lines() -> None:
     assert plain_lines(members(), RATES) == [
         "0:00:12 ledger: n0 leader in term 3 at 900 committed 880; n1 at 885 behind 15;"
