@@ -207,6 +207,37 @@ class EpochBegun:
 
 
 @attrs.frozen(kw_only=True)
+class RoleGiven:
+    """Controllers gave this replica a role, which it has not taken yet: until then it takes no
+    appends. Emitted by the role owner, before the group's tree ends.
+
+    Attributes:
+        role: "master" or "slave".
+        epoch: of the election.
+        master: the master's node, or its address if the cluster file names none.
+    """
+
+    role: str
+    epoch: int
+    master: str
+
+
+@attrs.frozen(kw_only=True)
+class LeaseChanged:
+    """A master may acknowledge from now on, or may no longer: no controller has answered it for the
+    announced time, and another replica may be master. Emitted by group_transfer, within half a
+    second.
+
+    Attributes:
+        epoch: the master's.
+        holds: whether it may.
+    """
+
+    epoch: int
+    holds: bool
+
+
+@attrs.frozen(kw_only=True)
 class LogCutAsked:
     """A replica's log holds what its master's does not, and is cut before it follows. Emitted by
     the role owner, before the store opens anew.

@@ -74,8 +74,8 @@ class PromotionVoid:
 
 @attrs.frozen(kw_only=True)
 class SlaveVerified:
-    """A slave's log is a part of its master's: it may report. Emitted by role_keeper, per
-    connection.
+    """A slave's log is a part of its master's: it may report. Emitted by role_keeper, or in an
+    auto-switch group by ha_client, per connection. `number` is of the promotion or epoch.
 
     Checkers: no report without it where the master is ours.
     """

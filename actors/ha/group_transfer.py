@@ -176,6 +176,7 @@ class GroupTransfer(Actor[_Inbox]):
     _role_status: RoleStatus | None = None  # None: the master never changes
     _set: SetKeeper | None = None  # None: there is no sync state set
     _tell_started: Callable[[], Awaitable[None]] | None = None  # None: nobody has to know
+    _has_lease: bool = False
     _begun: bool = False
     _refusal: str = ""
     _lost: GiveUp | None = None
@@ -254,6 +255,7 @@ class GroupTransfer(Actor[_Inbox]):
         if self._lost is not None:
             self._fail_all()
         self._alter_set()
+        self._note_lease()
         await self._settle()
 
     def _look_at_set(self, message: SetTold | _SetAnswered | _SetTick, now_s: float) -> None:
@@ -276,6 +278,11 @@ class GroupTransfer(Actor[_Inbox]):
     def _emit_set(self, members: SyncStateSet) -> None:
         in_sync = tuple(sorted(members.members))
         self.ctx.emit(events.SyncStateSetTaken(in_sync=in_sync, set_epoch=members.set_epoch))
+
+    def _note_lease(self) -> None:
+        if (keeper := self._set) is not None and keeper.members.has_lease != self._has_lease:
+            self._has_lease = keeper.members.has_lease
+            self.ctx.emit(events.LeaseChanged(epoch=keeper.epoch, holds=self._has_lease))
 
     def _alter_set(self) -> None:
         """Have the controllers take another set, if one is due."""

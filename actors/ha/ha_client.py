@@ -32,6 +32,7 @@ import trio
 from actors.env.protocols import Address, Held, Network
 from actors.epochs import History
 from actors.events import ha as events
+from actors.events import roles as role_events
 from actors.ha import connection_state
 from actors.ha.client_feeder import ClientFeeder
 from actors.ha.client_messages import (
@@ -282,6 +283,14 @@ class HAClient(Actor[Inbox]):
             return None
         if found.verdict is Verdict.FOLLOWS:
             self._reconnect.agreed()
+            self.ctx.emit(
+                role_events.SlaveVerified(
+                    session=self._session,
+                    master=epochs.master,
+                    number=epochs.told_epoch,
+                    end_bytes=log.written_bytes,
+                )
+            )
             return EpochTrail(found.theirs)
         if found.verdict is Verdict.CUT:
             assert found.end_bytes is not None

@@ -23,6 +23,7 @@ class OwnEpochs:
     """See the module's text.
 
     Attributes:
+        master: its name.
         told_epoch: in which the controllers have named the master; 0: they have not.
         make_reader: makes a reader of the log.
         cut: is told where the log has to be cut before it may follow. That is not the client's to
@@ -31,6 +32,7 @@ class OwnEpochs:
     """
 
     store: EpochStore
+    master: str
     told_epoch: int
     make_reader: Callable[[], LogReader]
     cut: Callable[[int], None]

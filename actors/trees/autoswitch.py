@@ -464,6 +464,7 @@ def _client(own: ReplicaSetup, setup: Setup, log_at: Address) -> ChildSpec:
         assert store is not None  # the child `epochs` has opened it
         return OwnEpochs(
             store=store,
+            master=owned.master,
             told_epoch=owned.epoch,
             make_reader=_make_reader(setup),
             cut=cut,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 from replica_set import ReplicaSet, replica_set
 
 from actors.broker.replicas_manager import RoleTold
 from actors.errors import NotEnoughReplicas
+from actors.events import ha, roles
 from actors.ha.autoswitch.role_owner import NO_LEASE
 from actors.node.autoswitch import AutoSwitchPart
 from wire.broker import controller as said
@@ -17,6 +20,14 @@ def part_of(found: ReplicaSet, node: str) -> AutoSwitchPart:
     part = found.nodes[node].part("orders")
     assert isinstance(part, AutoSwitchPart)
     return part
+
+
+def told(found: ReplicaSet, kind: type, node: str) -> list[Any]:
+    return [
+        event
+        for path, event in found.events
+        if isinstance(event, kind) and path.startswith(f"/{node}/")
+    ]
 
 
 async def leased(part: AutoSwitchPart) -> None:
@@ -37,6 +48,23 @@ async def test_a_master_whose_lease_is_back_takes_appends_at_once(autojump_clock
         await leased(part)
         await trio.sleep(0.001)  # to the store
         await log.append([b"taken"])
+        assert told(found, ha.LeaseChanged, "n0") == [
+            ha.LeaseChanged(epoch=1, holds=holds) for holds in (True, False, True)
+        ]
+
+
+async def test_a_role_is_told_as_it_is_given_and_as_it_is_followed(
+    autojump_clock: object,
+) -> None:
+    async with replica_set() as found:
+        await found.nodes["n0"].promote("orders", "n1", force=False)
+        await found.until("n0", lambda status: status.state == "following")
+        assert told(found, ha.RoleGiven, "n0") == [
+            ha.RoleGiven(role="master", epoch=1, master="n0"),
+            ha.RoleGiven(role="slave", epoch=2, master="n1"),
+        ]
+        (follows,) = told(found, roles.SlaveVerified, "n0")
+        assert (follows.master, follows.number, follows.end_bytes) == ("n1", 2, 0)
 
 
 async def test_a_new_master_is_open_once_a_controller_has_answered(autojump_clock: object) -> None:

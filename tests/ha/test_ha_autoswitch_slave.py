@@ -125,6 +125,7 @@ def speak(patch: pytest.MonkeyPatch, holding: bytes = b"", *epochs: tuple[int, i
         store = EpochStore.open(disk, layout, 0, len(holding), lambda offset: True)
         side.own = OwnEpochs(
             store=store,
+            master="n0",
             told_epoch=0,
             make_reader=partial(LogReader, disk, layout.commit_log, SEGMENT),
             cut=side.cuts.append,

@@ -232,6 +232,14 @@ class RoleOwner(Actor[_Inbox]):
         owned.told, owned.broker_id = told, message.broker_id
         if has_led and not owned.leads:
             self.deposed(message.broker_id, told.epoch)
+        found = self.node_at(told.address)
+        self.ctx.emit(
+            events.RoleGiven(
+                role=(Role.MASTER if owned.leads else Role.SLAVE).value,
+                epoch=told.epoch,
+                master=told.address if found is None else found[0],
+            )
+        )
         if owned.leads:
             owned.master, owned.log_at = self.node, None
             if message.broker_id not in told.in_sync:
@@ -242,7 +250,6 @@ class RoleOwner(Actor[_Inbox]):
             await self._build()
             return
         owned.master, owned.log_at = told.address, None
-        found = self.node_at(told.address)
         if found is not None:
             owned.master, owned.log_at = found
             await self._build()
