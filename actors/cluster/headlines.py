@@ -16,7 +16,7 @@ from actors.config.kind import Terms
 from actors.config.kinds import kind_of
 from actors.group_status import WITHOUT_ROOM, GroupStatus
 from actors.readable import counted
-from actors.storage.files.room import NO_ROOM
+from actors.storage.files.room import LACKS_ROOM, NO_ROOM
 
 _OF_CONTROLLERS: Final = {
     "takes appends": "answers brokers",
@@ -93,7 +93,8 @@ def _headline(
     if named.leader in said:  # it answers, and does not lead any more
         own = said[named.leader]
         why = f"{named.leader}: {own.troubles[0] if own.troubles else own.role}"
-    return Headline(f"no {terms.leader}, appends fail: {why}; {then}", False)
+    next_step = "" if LACKS_ROOM in why else f"; {then}"  # which it says itself
+    return Headline(f"no {terms.leader}, appends fail: {why}{next_step}", False)
 
 
 def _led(node: str, own: GroupStatus, said: Mapping[str, GroupStatus]) -> Headline:

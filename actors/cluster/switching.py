@@ -34,6 +34,7 @@ from actors.config.kinds import kind_of
 from actors.errors import NodeStopped, OutcomeUnknown
 from actors.group_status import FOLLOWING, OPEN, group_statuses
 from actors.readable import readable_values
+from actors.storage.files.room import NO_ROOM, room_text
 
 SEEN_S = 10.0
 """How long a slave is watched after its resync: it connects, or its master does not answer."""
@@ -209,6 +210,8 @@ def _member_text(master: str, state: str, reason: str) -> str:
         FOLLOWING: f"follows {master}",
         CONNECTING: f"still connecting to {master}: `status` says when it follows",
     }
+    if reason.startswith(NO_ROOM):
+        return f"{words.get(state, state)}; {room_text(reason)}"
     return f"{state}: {reason}" if reason else words.get(state, state)
 
 

@@ -42,7 +42,7 @@ from actors.log_types import GroupState, Offsets
 from actors.node.ledger_peers import ANSWERS, JOINS, SILENT, Known
 from actors.readable import counted
 from actors.runtime import TreeNode
-from actors.storage.files.room import NO_ROOM, room_text
+from actors.storage.files.room import LACKS_ROOM, NO_ROOM, room_text
 
 REFUSED_BY_MASTER: Final = tuple(reason.value for reason in SHOWN_REFUSALS)
 REFUSED_BY_SLAVE: Final = tuple(reason.value for reason in OFFSET_REFUSALS)
@@ -160,7 +160,7 @@ def commit_log_status(
         link=link,
         scrub=scrub,
         diverged=role.state is RoleState.DIVERGED or (client is not None and client.diverged),
-        troubles=tuple(filter(None, (_role_trouble(role, reason, no_room), damage))),
+        troubles=tuple(filter(None, (_role_trouble(role, reason, no_room, link), damage))),
         remarks=(*_repair_remark(repairing), *(remarks if leads else ()), *registered),
         others=(
             *(() if ha is None else _refused_text(ha)),
@@ -171,15 +171,20 @@ def commit_log_status(
     )
 
 
-def _role_trouble(role: RoleView, reason: str, no_room: str | None) -> str:
+def _role_trouble(role: RoleView, reason: str, no_room: str | None, link: Link | None) -> str:
     """Return what keeps a node from doing its part, for people; "" if nothing does.
 
-    A node whose store has room may still have none for what the group must remember.
+    A node whose store has room may still have none for what the group must remember. A slave that
+    is connected copies into what is reserved, however full its disk is.
     """
     if reason.startswith(NO_ROOM):
-        does = "takes no appends" if role.role is Role.MASTER else "copies nothing"
-        waits = "promotions and fences wait" if role.reason and no_room == "" else does
-        return f"{waits}: {room_text(reason)}"
+        if role.reason and no_room == "":
+            return f"promotions and fences wait: {room_text(reason)}"
+        if role.role is Role.MASTER:
+            return f"takes no appends: {room_text(reason)}"
+        if link is None or not link.is_up:
+            return f"copies nothing: {room_text(reason)}"
+        return f"copies while it can, but {LACKS_ROOM}: {reason.removeprefix(NO_ROOM)}"
     return "" if role.state in USUAL and not reason else f"{role.state.value}: {reason}"
 
 

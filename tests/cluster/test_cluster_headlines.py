@@ -95,6 +95,15 @@ def test_a_leader_that_leads_no_more_and_answers_says_why_itself() -> None:
     )
 
 
+def test_no_election_is_awaited_where_disks_are_full() -> None:
+    """Whoever is elected steps down again, until there is room."""
+    full = follower(role="candidate", leader="n0", refusal="no room: the disk is 100% full")
+    assert line(LEDGER, member("n0", full), member("n1", follower(leader="n0"))) == (
+        "ledger: no leader, appends fail: n0: takes no entries: its disk has no room; make some,"
+        " and it goes on by itself: the disk is 100% full"
+    )
+
+
 def test_a_master_that_does_not_answer() -> None:
     slaves = (node("n1", slave_group()), node("n2", slave_group()))
     assert line(CONFIG, AWAY, *slaves) == (

@@ -24,6 +24,7 @@ from actors.config import load
 from actors.config.autoswitch_kind import AUTOSWITCH
 from actors.config.classic_kind import CLASSIC
 from actors.errors import ConfigError, NodeStopped, OutcomeUnknown
+from actors.storage.files.room import room_text
 
 FILE = Path(__file__).parents[2] / "tests" / "three_nodes.toml"
 CONFIG = load(FILE)
@@ -41,6 +42,7 @@ PROMOTED = {
         "n2": {"silent": "connection refused"},
     },
 }
+FULL = "no room: the disk is 100% full"
 RESYNCED = {
     "group": "orders",
     "node": "n0",
@@ -272,6 +274,7 @@ async def test_whoever_answers_carries_it_out(autojump_clock: trio.abc.Clock) ->
             "9 bytes, connecting: it began empty",
         ),
         ([{"state": "diverged", "reason": "too long"}], "9 bytes, diverged: too long"),
+        ([{"state": "following", "reason": FULL}], f"9 bytes, follows n1; {room_text(FULL)}"),
         ([], "9 bytes, still connecting to n1: `status` says when it follows"),
     ],
 )

@@ -365,11 +365,11 @@ def test_where_a_copy_is_damaged() -> None:
 def test_a_full_disk_is_said_with_what_follows() -> None:
     full = "no room: the disk is 100% full"
     words = "its disk has no room; make some, and it goes on by itself: the disk is 100% full"
-    connects = {"part": "connecting", "reason": full}
+    connects = {"part": "connecting", "reason": full, "client": {"state": "READY"}}
     for name, group, does in (
         ("n0", master(no_room=full), "takes no appends"),
         ("n0", master(no_room="", reason=full), "promotions and fences wait"),
-        ("n1", slave_group(no_room=full), "copies nothing"),
+        ("n1", slave_group(no_room=full, client={"state": "READY"}), "copies nothing"),
         ("n1", slave_group(**connects), "copies nothing"),
         ("n1", slave_group(no_room="", **connects), "promotions and fences wait"),
     ):
@@ -377,6 +377,8 @@ def test_a_full_disk_is_said_with_what_follows() -> None:
         assert f"{does}: {words}" in found
         assert "open:" not in found
         assert found.count("no room") == 1
+    copies = "\n".join(node_lines(node("n1", slave_group(no_room=full))))
+    assert "    copies while it can, but its disk has no room: the disk is 100% full" in copies
 
 
 def test_status_says_what_was_found_and_needs_nobody() -> None:

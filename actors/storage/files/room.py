@@ -25,10 +25,13 @@ NO_ROOM: Final = "no room: "
 """How every reason begins for which something waits until its disk has room."""
 
 
+LACKS_ROOM: Final = "its disk has no room"
+
+
 def room_text(reason: str) -> str:
     """Say, for people, what a reason that begins with NO_ROOM asks for, and what follows then."""
     rest = reason.removeprefix(NO_ROOM)
-    return f"its disk has no room; make some, and it goes on by itself: {rest}"
+    return f"{LACKS_ROOM}; make some, and it goes on by itself: {rest}"
 
 
 ROOM_PAUSE_S: Final = 1.0
