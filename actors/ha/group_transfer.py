@@ -207,7 +207,7 @@ class GroupTransfer(Actor[_Inbox]):
     def _gone(self, message: SlaveGone, now_s: float) -> None:
         self._wait.gone(message.slave, message.connection)
         if self._set is not None:
-            self._set.gone(message.slave, message.connection, now_s)
+            self._set.gone(message.connection, now_s)
 
     def _grew(self, extent: LogExtent, now_s: float) -> None:
         self._wait.grew(extent)

@@ -66,13 +66,13 @@ class AutoSwitchPart(CommitLogPart):
         """
         asked_s = trio.current_time()
         with trio.move_on_after(self.file_group.append_timeout_s):
-            while self.is_master and not self._is_confirmed(asked_s):
+            while self.is_master and not self.is_confirmed(asked_s):
                 self.manager.offer(LookNow())
                 await trio.sleep(STATE_LOOK_S)
             if self.is_master:
                 await self.wait_acknowledged(self.epochs.opened_bytes - 1)
                 pulled = await self._read(start, max_bytes)
-                if self._is_confirmed(asked_s):
+                if self.is_confirmed(asked_s):
                     return pulled
         if not self.is_master:
             where = f"ask its master, {self.master}" if self.master else "it has no master"
@@ -81,7 +81,7 @@ class AutoSwitchPart(CommitLogPart):
         text = f"{self.node}: no controller of {self.name} has said that it is still its master"
         raise RequestRefused(frames.ERROR_NOT_AVAILABLE, text)
 
-    def _is_confirmed(self, asked_s: float) -> bool:
+    def is_confirmed(self, asked_s: float) -> bool:
         """Whether a controller has answered a question that was asked after this time."""
         lease_s = self.file_group.controller_heart_beat_timeout_s * (1 - DRIFT)
         return self.is_open and self.replica.lease_until_s >= asked_s + lease_s

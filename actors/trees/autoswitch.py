@@ -138,6 +138,7 @@ class ReplicaSetup:
         return ReplicaNames(
             own=lambda: self.replica.owned.broker_id,
             registered=lambda: view.registered,
+            living=lambda: view.living,
             node_at=self.node_at,
             unknown=look,
         )
@@ -229,6 +230,7 @@ def _replicas_manager(own: ReplicaSetup) -> ReplicasManager:
             controllers=own.controllers,
             timeout_s=group.controller_heart_beat_timeout_s,
             priority=group.election_priority.get(setup.node, LEAST_PRIORITY),
+            is_learner=setup.node in group.learners,
         ),
         disk=setup.env.disk,
         folder=setup.root,

@@ -30,9 +30,13 @@ from wire.remoting.header import Header, write_fields
 CONTROLLERS = ("10.0.0.1:9878", "10.0.0.2:9878", "10.0.0.3:9878")
 
 
-def settings(number: int = 1) -> ReplicaSettings:
+def settings(number: int = 1, *, is_learner: bool = False) -> ReplicaSettings:
     return ReplicaSettings(
-        cluster="C", broker="set1", address=f"10.0.1.{number}:10911", controllers=CONTROLLERS
+        cluster="C",
+        broker="set1",
+        address=f"10.0.1.{number}:10911",
+        controllers=CONTROLLERS,
+        is_learner=is_learner,
     )
 
 
@@ -97,6 +101,7 @@ class Host:
     now_s: float = 100.0
     given: BrokerIdentity | None = None
     temporary: BrokerIdentity | None = None
+    is_learner: bool = False
     replica: Replica = attrs.field(init=False)
     ask: Ask | None = attrs.field(default=None, init=False)
     seen: list[Effects] = attrs.field(factory=list, init=False)
@@ -106,7 +111,8 @@ class Host:
         """Start it, with what its files say."""
         self.starts += 1
         stamp = 1000 * self.number + self.starts
-        self.replica = Replica(settings(self.number), stamp, self.given or self.temporary)
+        own = settings(self.number, is_learner=self.is_learner)
+        self.replica = Replica(own, stamp, self.given or self.temporary)
         self.ask = None
         self.take(self.replica.start(self.now_s))
         return self
@@ -281,6 +287,26 @@ def test_a_set_without_a_master_is_asked_for_an_election_until_there_is_one() ->
     assert two.replica.role is not None
     assert (two.replica.role.master, two.replica.role.epoch) == (1, 3)
     assert two.replica.reason == ""
+
+
+def test_a_learner_waits_for_a_master_and_asks_for_no_election() -> None:
+    controllers = Controllers()
+    learner = Host(controllers, is_learner=True).start()
+    controllers.live(1)
+    for _ in range(20):
+        learner.step()
+    assert learner.given is not None
+    assert controllers.sets.get("set1").master_epoch == 0  # type: ignore[union-attr]
+    assert (learner.replica.step, learner.replica.role) == (Step.POLL, None)
+    assert learner.replica.reason == replica.NO_MASTER
+    master = Host(controllers, number=2).start()
+    controllers.live(1, 2)
+    for _ in range(20):
+        master.step()
+        learner.step()
+    assert master.replica.is_master
+    assert learner.replica.role is not None
+    assert (learner.replica.role.master, learner.replica.reason) == (2, "")
 
 
 def test_whom_the_controllers_have_forgotten_says_so_and_takes_no_other_id() -> None:

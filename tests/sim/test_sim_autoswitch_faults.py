@@ -66,3 +66,15 @@ def test_an_answer_about_the_set_may_come_late_or_never(for_s: str) -> None:
     assert outcome.violations == ()
     assert outcome.counts["fault lose_answer"] >= 1
     assert outcome.counts["acknowledged records"] > 0
+
+
+def test_a_replica_with_an_empty_disk_takes_the_place_of_the_one_before() -> None:
+    outcome = run(
+        *(f"at 3.0 new_disk {node} for 0.1" for node in ("n0", "n1", "n2")),
+        "at 30.0 kill n0 for 0.1",
+        replicas=3,
+        until_s=35.0,
+        min_in_sync_replicas=2,
+    )
+    assert outcome.violations == ()
+    assert outcome.counts["fault new_disk"] == 2

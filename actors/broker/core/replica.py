@@ -28,6 +28,7 @@ Differs from upstream:
   handshake names (autoswitch-ha.md T49).
 - A replica that the controllers have forgotten says so, and asks on; it does not take another id
   by itself, as its log may hold what others lack.
+- A learner asks for no election, as who asks first is the first master (autoswitch-ha.md T11).
 - A master knows how long it may acknowledge: `lease_until_s` (autoswitch-ha.md T13). An answer
   renews it that names this replica as master of its epoch. Controllers that see the master's
   connection end elect another at once, whatever the lease: what needs the whole sync state set
@@ -70,6 +71,7 @@ LOOK_APART_S: Final = 0.2
 """The least seconds between a request and one that somebody wants to be sent at once."""
 RETRY_FIRST_S: Final = 0.1
 """The pause after the first bad answer, in seconds."""
+NO_MASTER: Final = "no replica is master, and this one is a learner, which is never elected"
 RETRY_MAX_S: Final = 2.0
 """The longest pause after bad answers. The pauses double from RETRY_FIRST_S on."""
 
@@ -103,6 +105,7 @@ class ReplicaSettings:
         controllers: where the controllers are; at least one.
         timeout_s: the announced time.
         priority: the lowest is elected of those that are equal otherwise.
+        is_learner: it is never elected, and so asks for no election.
     """
 
     cluster: str
@@ -111,6 +114,7 @@ class ReplicaSettings:
     controllers: tuple[str, ...]
     timeout_s: float = TIMEOUT_S
     priority: int = said.LEAST_PRIORITY
+    is_learner: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -419,6 +423,10 @@ class Replica:
         self, found: _TellsOfMaster, in_sync: said.SyncStateSet, now_s: float
     ) -> Effects:
         """Take the role that an answer tells of; ask for an election if it tells of no master."""
+        if found.master_broker_id is None and self.settings.is_learner:
+            later = self._poll_later(now_s)
+            self.reason = NO_MASTER
+            return later
         if found.master_broker_id is None:
             return self._go(Step.ELECT, now_s)
         taken = self._take_role(Effects(), found, in_sync)

@@ -3,11 +3,14 @@
 Source: autoswitch-ha.md T49: upstream's master answers whoever sends a handshake.
 
 A replica's name is its node in the cluster file, or its address if the file names none there.
+
+A replica whose disk was replaced registers as another one at the same address, and controllers
+keep both. Of them the name is of the one that lives, and was registered last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 import attrs
 
@@ -21,12 +24,14 @@ class ReplicaNames:
     Attributes:
         own: gives the own id; None before one is given.
         registered: gives the registered replicas: by id, where brokers reach each, "HOST:PORT".
+        living: gives those of them that live.
         node_at: gives the node of the cluster file that brokers reach there; "": it names none.
         unknown: is called for an id that is not registered: it may have been by now.
     """
 
     own: Callable[[], int | None]
     registered: Callable[[], Mapping[int, str]]
+    living: Callable[[], Container[int]]
     node_at: Callable[[str], str]
     unknown: Callable[[], None]
 
@@ -37,19 +42,25 @@ class ReplicaNames:
         """
         replica = request.broker_id
         if replica is None:
-            known = self.registered().items()
-            replica = next((each for each, at in known if at == request.address), None)
+            replica = self._at(request.address or "")
         name = "" if replica is None or replica == self.own() else self.name_of(replica)
         if not name:
             self.unknown()
         return name
 
     def name_of(self, replica: int) -> str:
-        """Return a replica's name; "" if the controllers do not know the id."""
+        """Return a replica's name; "" if the controllers do not know the id, or another replica has
+        taken its place.
+        """
         address = self.registered().get(replica, "")
-        return self.node_at(address) or address
+        return (self.node_at(address) or address) if replica == self._at(address) else ""
 
     def id_of(self, name: str) -> int | None:
         """Return the id of a replica by its name; None if it is registered no more."""
         known = self.registered()
         return next((each for each in known if self.name_of(each) == name), None)
+
+    def _at(self, address: str) -> int | None:
+        living = self.living()
+        here = (each for each, at in self.registered().items() if at == address)
+        return max(here, key=lambda each: (each in living, each), default=None)

@@ -1,6 +1,7 @@
 """A master's sync state set, as group_transfer keeps it: by the names of connections.
 
-The decisions are in `core.sync_state_set`, by the ids that the controllers gave.
+The decisions are in `core.sync_state_set`, by the ids that the controllers gave. A connection is of
+the replica that had its name when it began, and counts as long as that replica has it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class SetKeeper:
     lease_until_s: Callable[[], float]
     adopted: Callable[[frozenset[int], int], None]
     manager: ActorRef[AlterSyncStateSet | LookNow]
+    _joined: dict[int, int] = attrs.field(factory=dict, init=False)  # connection -> id
     _wish: frozenset[int] | None = attrs.field(default=None, init=False)
     _looked: bool = attrs.field(default=False, init=False)  # since the set is stale
 
@@ -47,17 +49,19 @@ class SetKeeper:
         """Note a connection whose first report was accepted."""
         if (replica := self.id_of(slave)) is not None:
             self._renew()
+            self._joined[connection] = replica
             self.members.joined(replica, connection, now_s, async_learner=async_learner)
 
     def acked(self, slave: str, connection: int, offset_bytes: int, now_s: float) -> None:
         """Note a report that was believed."""
-        if (replica := self.id_of(slave)) is not None:
+        replica = self._joined.get(connection)
+        if replica is not None and replica == self.id_of(slave):
             self._renew()
             self._take(self.members.acked(replica, connection, offset_bytes, now_s))
 
-    def gone(self, slave: str, connection: int, now_s: float) -> None:
+    def gone(self, connection: int, now_s: float) -> None:
         """Note that a connection has ended."""
-        if (replica := self.id_of(slave)) is not None:
+        if (replica := self._joined.pop(connection, None)) is not None:
             self._renew()
             self._take(self.members.gone(replica, connection, now_s))
 

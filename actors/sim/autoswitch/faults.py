@@ -7,6 +7,7 @@ from typing import Final
 from actors.sim.actions import disk, process
 from actors.sim.actions.action import table
 from actors.sim.actions.network import Clog, Cut, CutOneWay, HalfOpen, Isolate, Reset
+from actors.sim.autoswitch.disks import NewDisk
 from actors.sim.autoswitch.requests import KillAsked, LoseAnswer
 from actors.sim.classic.actions import rot, tools
 
@@ -16,7 +17,7 @@ ACTIONS: Final = table(
     *(process.PowerLossAll(), process.PowerLossInSync(), process.Pause(), process.ClockJump()),
     *(disk.SlowSync(), disk.EioWrite(), disk.EioSync(), disk.EioRead(), disk.ShortWrite()),
     *(disk.DiskFull(), disk.NoInodes(), disk.BitRot(), disk.OldSector(), rot.DerivedRot()),
-    *(rot.RotRepaired(), tools.CheckRunning(), LoseAnswer(), KillAsked()),
+    *(rot.RotRepaired(), tools.CheckRunning(), LoseAnswer(), KillAsked(), NewDisk()),
     process.CrashActor(
         *("pull_service", "group_transfer", "connection_state", "scrubber", "derived_scrubber"),
         *("accept_socket", "read_socket", "write_socket", "ha_client", "replicas_manager"),

@@ -1,19 +1,30 @@
 """The judges of auto-switch groups: what no master, replica or controller may ever do.
 
-Each sees the events of the nodes and the answers of the clients as they come.
+Each sees the events of the nodes and the answers of the clients as they come. What is known of the
+run is kept once, in `Known`. Invariants about copies rely on disks alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from struct import unpack_from
 
 import attrs
 
 from actors.config import AutoSwitchGroup
-from actors.events import broker, controller, ha
+from actors.events import broker, controller, ha, store
+from actors.sim.classic.judges.checkers import (
+    AcknowledgedMonotonic,
+    LogTiles,
+    NoDamagedCopyCounts,
+    ReadsAgree,
+    ReportedIsHeld,
+)
 from actors.sim.classic.log_bytes import LogBytes
-from actors.sim.history import FaultInjected, Observation
+from actors.sim.history import FaultInjected, Invariant, Observation, given_up
+from actors.sim.judges.liveness import NoSilentStall, of_any_node
 from actors.sim.world import SimEvent
+from wire.files.message_record import BLANK_MAGIC
 
 
 def group_of(seen: SimEvent) -> str:
@@ -37,106 +48,304 @@ class Damage:
             case FaultInjected(kind="repaired" | "wiped", where=where):
                 self._ranges.pop(where.partition(" ")[0], None)
 
-    def sound(self, nodes: tuple[str, ...], first: int, one: bytes, other: bytes) -> bool:
-        """Whether two nodes' bytes from an offset on are equal, but for those that have rotted on
-        either.
-        """
-        if len(one) != len(other):
-            return False
-        spared = [each for node in nodes for each in self._ranges.get(node, ())]
+    def sound(self, node: str, first: int, held: bytes, wanted: bytes) -> bool:
+        """Whether a node's bytes from an offset on are these, but for those that have rotted."""
+        spared = self._ranges.get(node, ())
+        if held == wanted or len(held) != len(wanted) or not spared:
+            return held == wanted
         return all(
             any(start <= first + at < end for start, end in spared)
-            for at, (here, there) in enumerate(zip(one, other, strict=True))
+            for at, (here, there) in enumerate(zip(held, wanted, strict=True))
             if here != there
         )
 
 
 @attrs.define(kw_only=True)
-class OneMasterPerEpoch:
-    """An epoch has one master, and begins at one offset."""
+class Known:
+    """What there is to know of a run so far. An invariant that says nothing, ahead of those that
+    ask it.
 
-    group: AutoSwitchGroup
-    _begun: dict[int, tuple[str, int]] = attrs.field(factory=dict, init=False)
-
-    def see(self, seen: Observation) -> Iterator[str]:
-        if not isinstance(seen, SimEvent) or group_of(seen) != self.group.name:
-            return
-        if isinstance(seen.event, ha.EpochBegun):
-            epoch, start = seen.event.epoch, seen.event.start_bytes
-            node, first = self._begun.setdefault(epoch, (seen.node, start))
-            if node != seen.node:
-                yield f"{seen.node} is master in epoch {epoch}, in which {node} was"
-            elif start < first:
-                yield f"{node} begins epoch {epoch} at {start}, after it began at {first}"
-
-
-@attrs.define(kw_only=True)
-class AcknowledgedIsInEpochs:
-    """A later epoch begins at or behind the end of all that was acknowledged before."""
-
-    group: AutoSwitchGroup
-    _acknowledged: tuple[int, str] = attrs.field(default=(0, ""), init=False)
-    _epoch: int = attrs.field(default=0, init=False)
-
-    def see(self, seen: Observation) -> Iterator[str]:
-        if not isinstance(seen, SimEvent) or group_of(seen) != self.group.name:
-            return
-        match seen.event:
-            case ha.AppendsAcknowledged(next_bytes=end):
-                self._acknowledged = max(self._acknowledged, (end, seen.node))
-            case ha.EpochBegun(epoch=epoch, start_bytes=start):
-                end, node = self._acknowledged
-                if epoch > self._epoch and start < end:
-                    yield (
-                        f"{seen.node} begins epoch {epoch} at {start}, although {node} has"
-                        f" acknowledged up to {end}"
-                    )
-                self._epoch = max(self._epoch, epoch)
-
-
-@attrs.define(kw_only=True)
-class AcknowledgedIsOnTheSet:
-    """What is acknowledged is on the disks of all that the controllers could elect now.
-
-    Bytes that have rotted there since are not compared.
+    Attributes:
+        acknowledged: all bytes of the log below the end of what was acknowledged, as whoever did
+            so had them on its disk.
+        nodes: the nodes of the replicas' ids.
+        in_sync: the newest sync state set that anybody told of.
+        epochs: in which epoch each node was master last.
+        newest: the newest epoch that has begun, and where.
     """
 
     group: AutoSwitchGroup
     logs: LogBytes
-    _nodes: dict[int, str] = attrs.field(factory=dict, init=False)
-    _epochs: dict[str, int] = attrs.field(factory=dict, init=False)
-    _set: tuple[tuple[int, int], tuple[int, ...]] = attrs.field(default=((0, 0), ()), init=False)
-    _damage: Damage = attrs.field(factory=Damage, init=False)
+    damage: Damage = attrs.field(factory=Damage, init=False)
+    acknowledged: bytearray = attrs.field(factory=bytearray, init=False)
+    nodes: dict[int, str] = attrs.field(factory=dict, init=False)
+    in_sync: tuple[int, ...] = attrs.field(default=(), init=False)
+    epochs: dict[str, int] = attrs.field(factory=dict, init=False)
+    newest: tuple[int, int] = attrs.field(default=(0, 0), init=False)
+    _set: tuple[int, int] = attrs.field(default=(0, 0), init=False)  # epoch, number
 
     def see(self, seen: Observation) -> Iterator[str]:
-        self._damage.learn(seen)
+        """Take an observation; nothing is wrong with any."""
+        yield from ()
+        self.damage.learn(seen)
+        if (end := given_up(seen)) is not None:
+            del self.acknowledged[end:]
+        if isinstance(seen, FaultInjected) and seen.kind == "wiped":
+            # it comes back as another one
+            self.nodes = {key: node for key, node in self.nodes.items() if node != seen.where}
         if not isinstance(seen, SimEvent):
             return
         match seen.event:
             case broker.ReplicaIdentified(broker_id=replica):
-                self._nodes[replica] = seen.node
+                self.nodes[replica] = seen.node
             case controller.MasterElected(epoch=epoch, broker_id=replica):
                 self._newest((epoch, 0), (replica,))
             case controller.SyncStateSetChanged(master_epoch=epoch, epoch=number, in_sync=in_sync):
                 self._newest((epoch, number), in_sync)
-            case ha.EpochBegun(epoch=epoch) if group_of(seen) == self.group.name:
-                self._epochs[seen.node] = epoch
+            case ha.EpochBegun(epoch=epoch, start_bytes=start) if self.is_of(seen):
+                self.epochs[seen.node] = epoch
+                self.newest = max(self.newest, (epoch, start))
             case ha.SyncStateSetTaken(in_sync=in_sync, set_epoch=number):
                 # A controller that has decided may end before it says so.
-                self._newest((self._epochs.get(seen.node, 0), number), in_sync)
-            case ha.AppendsAcknowledged(first_bytes=first, next_bytes=end):
-                if group_of(seen) == self.group.name:
-                    yield from self._judge(seen.node, first, end)
+                self._newest((self.epochs.get(seen.node, 0), number), in_sync)
+            case ha.AppendsAcknowledged(next_bytes=end) if self.is_of(seen):
+                first = len(self.acknowledged)
+                self.acknowledged += self.logs.durable(seen.node, first, end)
+
+    def is_of(self, seen: SimEvent) -> bool:
+        """Whether an event is of this group."""
+        return group_of(seen) == self.group.name
+
+    def lacks(self, node: str, first: int = 0) -> bool:
+        """Whether a node's disk lacks some of what was acknowledged, from an offset on."""
+        wanted = bytes(self.acknowledged[first:])
+        held = self.logs.durable(node, first, first + len(wanted))
+        return not self.damage.sound(node, first, held, wanted)
 
     def _newest(self, number: tuple[int, int], in_sync: tuple[int, ...]) -> None:
-        if number > self._set[0]:
-            self._set = number, in_sync
+        if number > self._set:
+            self._set, self.in_sync = number, in_sync
 
-    def _judge(self, master: str, first: int, end: int) -> Iterator[str]:
-        held = self.logs.durable(master, first, end)
-        for replica in self._set[1]:
-            node = self._nodes.get(replica, master)
-            theirs = self.logs.durable(node, first, end)
-            is_same = self._damage.sound((master, node), first, held, theirs)
-            if not is_same or len(held) < end - first:
-                yield f"{master} acknowledges {first} to {end}, which {node}, in the set, has not"
+
+@attrs.define(kw_only=True)
+class OneMasterPerEpoch:
+    """An epoch has one master, and begins at one offset; controllers elect one in it."""
+
+    known: Known
+    _begun: dict[int, tuple[str, int]] = attrs.field(factory=dict, init=False)
+    _elected: dict[int, int] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if not isinstance(seen, SimEvent):
+            return
+        match seen.event:
+            case controller.MasterElected(epoch=epoch, broker_id=replica):
+                before = self._elected.setdefault(epoch, replica)
+                if before != replica:
+                    yield f"replica {replica} is elected in epoch {epoch}, in which {before} was"
+            case ha.EpochBegun(epoch=epoch, start_bytes=start) if self.known.is_of(seen):
+                node, first = self._begun.setdefault(epoch, (seen.node, start))
+                if node != seen.node:
+                    yield f"{seen.node} is master in epoch {epoch}, in which {node} was"
+                elif start < first:
+                    yield f"{node} begins epoch {epoch} at {start}, after it began at {first}"
+
+
+@attrs.define(kw_only=True)
+class AcknowledgedIsInEpochs:
+    """Who begins an epoch has on its disk all that was acknowledged before, below its begin."""
+
+    known: Known
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        known = self.known
+        match seen:
+            case SimEvent(event=ha.EpochBegun(epoch=epoch, start_bytes=start), node=node):
+                if not known.is_of(seen) or epoch < known.newest[0]:
+                    return
+                end = len(known.acknowledged)
+                if start < end:
+                    yield f"{node} begins epoch {epoch} at {start}: acknowledged was up to {end}"
+                elif known.lacks(node):
+                    yield f"{node} begins epoch {epoch} without some of what was acknowledged"
+
+
+@attrs.define(kw_only=True)
+class AcknowledgedIsOnTheSet:
+    """What is acknowledged is on the disks of all that the controllers could elect now, and so is
+    whatever was acknowledged before, on who comes into the set.
+    """
+
+    known: Known
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        known = self.known
+        match seen:
+            case SimEvent(event=ha.AppendsAcknowledged(first_bytes=first, next_bytes=end)):
+                if known.is_of(seen):
+                    what = f"{seen.node} acknowledges {first} to {end}"
+                    yield from self._judge(what, first, seen.node)
+            case SimEvent(event=controller.SyncStateSetChanged(in_sync=in_sync)):
+                yield from self._judge(f"the set is {in_sync}", 0, "")
+
+    def _judge(self, what: str, first: int, master: str) -> Iterator[str]:
+        for replica in self.known.in_sync:
+            node = self.known.nodes.get(replica, master)
+            if node and self.known.lacks(node, first):
+                yield f"{what}: {node}, in the set, has not all of it"
+
+
+@attrs.define(kw_only=True)
+class AcknowledgedIsOnEnough:
+    """What is acknowledged is on the disks of `in_sync_replicas` replicas, its master among
+    them.
+    """
+
+    known: Known
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        known = self.known
+        match seen:
+            case SimEvent(event=ha.AppendsAcknowledged(first_bytes=first, next_bytes=end)):
+                if not known.is_of(seen):
+                    return
+                wanted = known.logs.durable(seen.node, first, end)
+                holding = [
+                    node
+                    for node in known.group.voters
+                    if known.damage.sound(node, first, known.logs.durable(node, first, end), wanted)
+                ]
+                need = known.group.in_sync_replicas
+                if len(holding) < need or len(wanted) < end - first:
+                    yield (
+                        f"{seen.node} acknowledges {first} to {end}, which {len(holding)} of"
+                        f" {need} replicas have"
+                    )
+
+
+@attrs.define(kw_only=True)
+class NewestMasterAcknowledges:
+    """Once a master has acknowledged something, none of an older epoch does; and none does after
+    its lease has ended.
+
+    Attributes:
+        has_lease: whether no other replica can be master now, by what the node's controllers have
+            answered; None: it does not run.
+    """
+
+    known: Known
+    has_lease: Callable[[str], bool | None]
+    _newest: tuple[int, str] = attrs.field(default=(0, ""), init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if not isinstance(seen, SimEvent) or not self.known.is_of(seen):
+            return
+        if not isinstance(seen.event, ha.AppendsAcknowledged):
+            return
+        epoch, node = self.known.epochs.get(seen.node, 0), seen.node
+        if (epoch, node) < self._newest:
+            yield f"{node} acknowledges in epoch {epoch}, after {self._newest[1]} did in a later"
+        self._newest = max(self._newest, (epoch, node))
+        if self.has_lease(node) is False:
+            yield f"{node} acknowledges without a lease"
+
+
+@attrs.define(kw_only=True)
+class LearnersStayOut:
+    """No learner is in a sync state set, or elected."""
+
+    known: Known
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        match seen:
+            case SimEvent(event=controller.MasterElected(broker_id=replica)):
+                told: tuple[int, ...] = (replica,)
+            case SimEvent(event=controller.SyncStateSetChanged(in_sync=told)):
+                pass
+            case _:
+                return
+        for replica in told:
+            node = self.known.nodes.get(replica, "")
+            if node in self.known.group.learners:
+                yield f"{node} is a learner, and in the set {told}"
+
+
+@attrs.define(kw_only=True)
+class CutsSpareAcknowledged:
+    """No replica cuts off what was acknowledged."""
+
+    known: Known
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        known = self.known
+        match seen:
+            case SimEvent(event=ha.LogCutAsked(end_bytes=end), node=node) if known.is_of(seen):
+                rest = bytes(known.acknowledged[end:])
+                size = int.from_bytes(rest[:4], "big")
+                if size and known.logs.written(node, end, end + size) == rest[:size]:
+                    yield f"{node} cuts its log at {end}, where it has what was acknowledged"
+
+
+@attrs.define(kw_only=True)
+class SyncedSurvives:
+    """A restart ends a log below what was synced only if a handshake with the master has shown
+    that this is not the master's, or if an operator has emptied the disk. Who was in the middle of
+    a record may cut that off.
+    """
+
+    known: Known
+    _synced: dict[str, int] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if isinstance(seen, FaultInjected) and seen.kind == "wiped":
+            self._synced.pop(seen.where, None)
+        if not isinstance(seen, SimEvent) or not self.known.is_of(seen):
+            return
+        node = seen.node
+        match seen.event:
+            case store.LogSynced(offset_bytes=offset):
+                self._synced[node] = max(self._synced.get(node, 0), offset)
+            case ha.LogCutAsked(end_bytes=end):
+                self._synced[node] = min(self._synced.get(node, 0), end)
+            case store.RecoveryFinished(end_bytes=end):
+                synced = min(self._synced.get(node, 0), len(self.known.acknowledged))
+                self._synced[node] = end
+                if synced > end and self._behind_next(end) <= synced:
+                    yield f"{node} starts with {end}, but {synced} was synced"
+
+    def _behind_next(self, start: int) -> int:
+        """Return where the acknowledged record behind an offset, and behind a filler, ends."""
+        held = self.known.acknowledged
+        for _ in range(2):
+            size, magic = unpack_from(">iI", held, start)
+            start += size
+            if magic != BLANK_MAGIC or start >= len(held):
+                break
+        return start
+
+
+def judges(known: Known, has_lease: Callable[[str], bool | None]) -> tuple[Invariant, ...]:
+    """Return all invariants of auto-switch groups, in the order in which they have to see."""
+    group, logs = known.group, known.logs
+    always: tuple[Invariant, ...] = (
+        known,
+        OneMasterPerEpoch(known=known),
+        LearnersStayOut(known=known),
+        SyncedSurvives(known=known),
+        ReportedIsHeld(group=group, logs=logs),
+        NoDamagedCopyCounts(group=group, logs=logs),
+        ReadsAgree(segment_bytes=group.segment_bytes),
+        AcknowledgedMonotonic(),
+        LogTiles(segment_bytes=group.segment_bytes),
+        NoSilentStall(group=group),
+        *of_any_node(),
+    )
+    if not group.all_ack_in_sync_state_set:
+        return (*always, AcknowledgedIsOnEnough(known=known))
+    return (
+        *always,
+        AcknowledgedIsInEpochs(known=known),
+        AcknowledgedIsOnTheSet(known=known),
+        NewestMasterAcknowledges(known=known, has_lease=has_lease),
+        CutsSpareAcknowledged(known=known),
+    )

@@ -13,15 +13,12 @@ import trio
 from actors.config import AutoSwitchGroup, ClusterConfig, DLedgerGroup
 from actors.config.controllers import DEFAULTS
 from actors.config.dledger import CONTROLLERS, ControllerSettings
+from actors.node.autoswitch import AutoSwitchPart
 from actors.sim import workload
 from actors.sim.actions.action import Ground, draw_script
 from actors.sim.actions.runner import LOOK_S
 from actors.sim.autoswitch.faults import ACTIONS, PATH_PARTS
-from actors.sim.autoswitch.judges import (
-    AcknowledgedIsInEpochs,
-    AcknowledgedIsOnTheSet,
-    OneMasterPerEpoch,
-)
+from actors.sim.autoswitch.judges import Known, judges
 from actors.sim.autoswitch.marks import EXPECTED, AutoSwitchTally
 from actors.sim.autoswitch.requests import watched_requests
 from actors.sim.autoswitch.runner import AutoSwitchRunner
@@ -33,7 +30,6 @@ from actors.sim.classic.log_bytes import DiskLogBytes
 from actors.sim.cluster import API_PORT, SMALL, SimCluster
 from actors.sim.history import History
 from actors.sim.judges.linear.judge import judge_log
-from actors.sim.judges.liveness import of_any_node
 from actors.sim.machines import NotConverged, sim_config
 from actors.sim.plan import FAULTS_S, Expected, Observe, Plan, Stage, draw_disk, draw_network
 from actors.sim.workload import Workload
@@ -42,6 +38,8 @@ from actors.sim.world import World
 GROUP: Final = "orders"
 CONTROLLER_PORT: Final = 9878
 SMALL_LEDGER: Final = {"data_file_bytes": 1 << 20, "index_file_bytes": 128 << 10}
+LEARNERS_SHARE: Final = 0.4
+"""So many runs with replicas enough have one that only copies the log."""
 CONVERGE_S: Final = 120.0
 """The virtual time after which a healed cluster holds and shows the same everywhere: controllers
 elect after a silence of the announced time, and a connection that died silently is given up after
@@ -62,13 +60,8 @@ class AutoSwitchStage(Stage):
         self.machines = cluster = SimCluster(world, config, skews_ms=plan.skews_ms)
         self.tally = AutoSwitchTally()
         self._logs = DiskLogBytes(cluster, group)
-        judges = (
-            *of_any_node(),
-            OneMasterPerEpoch(group=group),
-            AcknowledgedIsInEpochs(group=group),
-            AcknowledgedIsOnTheSet(group=group, logs=self._logs),
-        )
-        self.history = History(judges, observe)
+        known = Known(group=group, logs=self._logs)
+        self.history = History(judges(known, self._has_lease), observe)
         world.on_event.append(self.history.add)
         load = Workload(cluster, GROUP, self.history, plan.load, world.rng("load"))
         self.loads = (load,)
@@ -93,12 +86,37 @@ class AutoSwitchStage(Stage):
                 end = await faults.converged(CONVERGE_S)
             cluster.world.fingerprint.note(repr(end))
             await derived_is_mended(faults)
+            while not self._set_is_whole():  # noqa: ASYNC110
+                await trio.sleep(LOOK_S)
             return
-        raise NotConverged(GROUP, CONVERGE_S, {}, "no master is open")
+        raise NotConverged(GROUP, CONVERGE_S, {}, "no master is open with all in its set")
 
     def _nodes(self) -> list[Any]:
         found = (self.machines.running(name) for name in self._group.members)
         return [node for node in found if node is not None]
+
+    def _part(self, name: str) -> AutoSwitchPart | None:
+        """Return a replica's part of its running node; None: it does not run."""
+        node = self.machines.running(name)
+        part = None if node is None else node.part(GROUP)
+        assert part is None or isinstance(part, AutoSwitchPart)
+        return part
+
+    def _has_lease(self, name: str) -> bool | None:
+        part = self._part(name)
+        return None if part is None else part.has_lease
+
+    def _set_is_whole(self) -> bool:
+        """Whether some open master has all voters in its sync state set."""
+        parts = {name: self._part(name) for name in self._group.voters}
+        ids = {None if part is None else part.replica.broker_id for part in parts.values()}
+        return any(
+            part is not None
+            and part.is_open
+            and part.owned.told is not None
+            and ids == set(part.owned.told.in_sync)
+            for part in parts.values()
+        )
 
     def judge(self) -> None:
         """Implements `Stage`."""
@@ -127,10 +145,11 @@ class AutoSwitchPlan(Plan):
     @property
     def config(self) -> ClusterConfig:
         names = tuple(f"n{number}" for number in range(self.nodes))
+        learners = tuple(self.settings.get("learners", ()))
         group = AutoSwitchGroup(
             name=GROUP,
             members=names[: self.replicas],
-            **{**SMALL, **self.settings},
+            **{**SMALL, **self.settings, "learners": learners},
         )
         small: dict[str, Any] = {
             **DEFAULTS,
@@ -178,6 +197,9 @@ class AutoSwitchPlan(Plan):
             "ha_max_time_slave_not_catchup_s": rng.choice([3.0, 15.0]),
             "controller_heart_beat_timeout_s": rng.choice([3.0, 10.0]),
         }
+        more = random.Random(f"{seed}:autoswitch:learners")
+        if replicas > settings["min_in_sync_replicas"] + 1 and more.random() < LEARNERS_SHARE:
+            settings["learners"] = [more.choice(names[:replicas])]
         return cls(
             seed=seed,
             nodes=nodes,

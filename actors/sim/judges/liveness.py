@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from actors.config import ClassicGroup
+from actors.config import CommitLogGroup
 from actors.errors import TriologError
 from actors.events.runtime import ActorCrashed, ActorStopped
 from actors.events.store import DiskUsageChanged
@@ -88,7 +88,7 @@ class NoSilentStall:
     master, reports that its copy is damaged: then it waits for a repair.
     """
 
-    group: ClassicGroup
+    group: CommitLogGroup
     _slaves: dict[str, _Slave] = attrs.field(factory=dict, init=False)
     _master_written: int = attrs.field(default=0, init=False)
     _master_damaged: bool = attrs.field(default=False, init=False)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import ClassicGroup, CommitLogGroup
 from actors.events import ha, roles, store
 from actors.sim.classic.judges.survival import AcknowledgedIsOnDisks, FurthestHolds
 from actors.sim.classic.log_bytes import LogBytes, left_by_resync
@@ -44,7 +44,7 @@ class NoDamagedCopyCounts:
     deleted them for their age.
     """
 
-    group: ClassicGroup
+    group: CommitLogGroup
     logs: LogBytes
     _good: dict[str, list[tuple[int, bytes]]] = attrs.field(factory=dict, init=False)
 
@@ -320,7 +320,7 @@ class ReportedIsHeld:
     in the same session.
     """
 
-    group: ClassicGroup
+    group: CommitLogGroup
     logs: LogBytes
     _good: dict[str, int] = attrs.field(factory=dict, init=False)
     _sessions: dict[tuple[str, int, int], int] = attrs.field(factory=dict, init=False)
