@@ -63,6 +63,7 @@ from actors.runtime import (
     SupervisorSpec,
 )
 from actors.storage.commitlog.pull_service import IDLE_NEWS_WITHIN_S, Acknowledged
+from actors.storage.files.room import Room
 from actors.storage.log.log_reader import LogReader
 from actors.trees.broker import broker_children, registrars
 from actors.trees.classic import CLIENT_BACKOFF
@@ -323,6 +324,12 @@ def _epoch_keeper(own: ReplicaSetup, setup: Setup) -> EpochKeeper:
         view=own.replica.epochs,
         build=owned.build,
         begins=owned.epoch if owned.leads else None,
+        room=Room(
+            disk=setup.env.disk,
+            path=setup.layout.root,
+            owner=f"{setup.node}: {own.group.name}",
+            keeper=registry.ref(paths.role),
+        ),
     )
 
 

@@ -18,6 +18,7 @@ from actors.env.protocols import Address
 from actors.group_status import GroupStatus, group_statuses
 from actors.remoting.client import Call, RemotingClient
 from actors.runtime import ChildSpec, SupervisorSpec, System, open_system
+from actors.sim.network import NetworkOptions
 from actors.sim.world import World, open_world
 from wire.broker.codes import RequestCode
 from wire.remoting.frame import Frame
@@ -100,6 +101,25 @@ class ReplicaSet:
             Call(address=Address(NODES[at], 10911), code=code, ext_fields=fields, body=body)
         )
 
+    async def elect(self, broker_id: int) -> None:
+        """As `mqadmin electMaster`."""
+        frame = await self.ask(
+            RequestCode.CONTROLLER_ELECT_MASTER,
+            at="c0",
+            port=9878,
+            brokerId=str(broker_id),
+            brokerName="orders",
+            clusterName="C",
+            designateElect="true",
+        )
+        assert frame.header.code == 0, frame.header.remark
+
+    async def routes(self) -> dict[str, str]:
+        """The brokers of the group, as the name server knows them."""
+        frame = await self.ask(RequestCode.GET_BROKER_CLUSTER_INFO, at="c0", port=9876)
+        table = json.loads(frame.body)["brokerAddrTable"]
+        return table["orders"]["brokerAddrs"] if "orders" in table else {}
+
     async def said(self, code: RequestCode, *, at: str) -> Any:
         frame = await self.ask(code, at=at)
         assert frame.header.code == 0, frame.header.remark
@@ -124,11 +144,13 @@ class ReplicaSet:
 
 
 @asynccontextmanager
-async def replica_set(*, more: str = "") -> AsyncIterator[ReplicaSet]:
+async def replica_set(
+    *, more: str = "", network: NetworkOptions | None = None
+) -> AsyncIterator[ReplicaSet]:
     """A controller, the replicas n0 (the first master) and n1, and an operator."""
     config = loads(TEXT + more, "/set.toml")
     with trio.fail_after(600):
-        async with open_world("replica set") as world:
+        async with open_world("replica set", network=network) as world:
             for name, host in NODES.items():
                 world.add_node(name, host)
             world.add_node("operator", OPERATOR)

@@ -231,6 +231,7 @@ def test_crashes_and_lost_answers_burn_no_id_and_give_none_twice(seed: int) -> N
     assert len({host.replica.role for host in hosts}) == 1
 
 
+@pytest.mark.checklist(22, of="autoswitch")
 def test_a_greater_epoch_alone_changes_the_role() -> None:
     controllers = Controllers()
     controllers.live(1, 2)

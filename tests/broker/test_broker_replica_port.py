@@ -11,7 +11,7 @@ import attrs
 import golden_autoswitch as golden
 import pytest
 import trio
-from replica_set import NODES, OPERATOR, TEXT, ReplicaSet, replica_set
+from replica_set import NODES, OPERATOR, TEXT, replica_set
 
 from actors.broker.registrar import Announcer, Member, Presence, RegistrationView
 from actors.broker.replica_port import NOT_OPEN, ReplicaPort, TakenRole
@@ -172,26 +172,6 @@ def test_controllers_and_registered_replicas_may_connect() -> None:
 # ---- whole nodes ----
 
 
-async def elect(found: ReplicaSet, broker_id: int) -> None:
-    """As `mqadmin electMaster`."""
-    frame = await found.ask(
-        Code.CONTROLLER_ELECT_MASTER,
-        at="c0",
-        port=9878,
-        brokerId=str(broker_id),
-        brokerName="orders",
-        clusterName="C",
-        designateElect="true",
-    )
-    assert frame.header.code == 0, frame.header.remark
-
-
-async def routes(found: ReplicaSet) -> dict[str, str]:
-    frame = await found.ask(Code.GET_BROKER_CLUSTER_INFO, at="c0", port=9876)
-    table = json.loads(frame.body)["brokerAddrTable"]
-    return table["orders"]["brokerAddrs"] if "orders" in table else {}
-
-
 async def test_replicas_show_their_roles_and_change_them_as_controllers_say(
     autojump_clock: object,
 ) -> None:
@@ -206,7 +186,7 @@ async def test_replicas_show_their_roles_and_change_them_as_controllers_say(
         assert master["asyncLearner"] == master["syncFromLastFile"] == "false"
         assert (master["inSyncReplicas"], master["minInSyncReplicas"]) == ("1", "1")
         assert master["storePathEpochFile"].endswith("/orders/epochFileCheckpoint")
-        assert await routes(found) == {"0": f"{NODES['n0']}:10911", "2": f"{NODES['n1']}:10911"}
+        assert await found.routes() == {"0": f"{NODES['n0']}:10911", "2": f"{NODES['n1']}:10911"}
         ha = await found.said(Code.GET_BROKER_HA_STATUS, at="n0")
         assert (ha["master"], ha["inSyncSlaveNums"]) == (True, 1)
         assert ha["haConnectionInfo"][0]["slaveAckOffset"] == ha["masterCommitLogMaxOffset"] > 0
@@ -222,14 +202,14 @@ async def test_replicas_show_their_roles_and_change_them_as_controllers_say(
         await trio.sleep(5)
         assert (await found.status("n0")).is_open, "nobody but a controller told it"
 
-        await elect(found, 2)
+        await found.elect(2)
         await trio.sleep(2)  # less than to the next poll
         assert (await found.status("n1")).is_open
         history = await found.said(Code.GET_BROKER_EPOCH_CACHE, at="n1")
         assert [each["epoch"] for each in history["epochList"]] == [1, 2]
         assert history["brokerId"] == 0
         assert (await found.settings("n0"))["brokerId"] == "1"
-        assert await routes(found) == {"0": f"{NODES['n1']}:10911", "1": f"{NODES['n0']}:10911"}
+        assert await found.routes() == {"0": f"{NODES['n1']}:10911", "1": f"{NODES['n0']}:10911"}
         info = await found.ask(Code.EXCHANGE_BROKER_HA_INFO, at="n1")
         assert info.header.ext_fields is not None
         assert info.header.ext_fields["masterHaAddress"] == f"{NODES['n1']}:10912"
@@ -246,11 +226,11 @@ async def test_a_replica_without_a_role_is_in_no_route(autojump_clock: object) -
             event.reason for _, event in found.events if isinstance(event, ControllersFailed)
         ]
         assert "no replica of the sync state set lives" in reasons[-1]
-        assert await routes(found) == {}
+        assert await found.routes() == {}
         await found.start("n0")
         await found.until("n0", lambda status: status.is_open)
         await trio.sleep(5)
-        assert (await routes(found)).keys() == {"0", "2"}
+        assert (await found.routes()).keys() == {"0", "2"}
 
 
 async def test_a_new_master_takes_no_append_before_somebody_counts_its_copies(
@@ -278,7 +258,7 @@ async def test_a_new_master_takes_no_append_before_somebody_counts_its_copies(
 async def test_a_deposed_master_is_in_no_route_as_master(autojump_clock: object) -> None:
     async with replica_set() as found:
         await trio.sleep(2)
-        assert (await routes(found))["0"] == f"{NODES['n0']}:10911"
+        assert (await found.routes())["0"] == f"{NODES['n0']}:10911"
         part = found.nodes["n0"].part("orders")
         assert isinstance(part, AutoSwitchPart)
         elsewhere = said.RoleChange(
@@ -288,7 +268,7 @@ async def test_a_deposed_master_is_in_no_route_as_master(autojump_clock: object)
         await trio.sleep(1)
         assert (await found.status("n0")).state == "connecting"
         here = f"{NODES['n0']}:10911"
-        assert await routes(found) == {"1": here, "2": f"{NODES['n1']}:10911"}
+        assert await found.routes() == {"1": here, "2": f"{NODES['n1']}:10911"}
 
 
 # ---- trees, and who registers when ----
@@ -302,6 +282,7 @@ def member(number: int) -> Presence:
     )
 
 
+@pytest.mark.checklist(29, of="autoswitch")
 async def test_a_fenced_replica_is_announced_once_it_has_taken_its_role(
     autojump_clock: object,
 ) -> None:

@@ -517,6 +517,7 @@ TestGroup.settings = settings(max_examples=150, stateful_step_count=60, deadline
 
 
 @pytest.mark.parametrize("need", [ALL_IN_SYNC, 2])
+@pytest.mark.checklist(47, of="autoswitch")
 def test_nothing_is_confirmed_once_the_lease_has_ended(need: int) -> None:
     found = connected(2)
     policy = InSyncStateSet(members=found, in_sync_replicas=need, min_in_sync_replicas=1)

@@ -14,7 +14,8 @@ Messages: LogGrew from the store. It tells the role owner EpochsOpened.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Final, TypeAlias
 
 import attrs
@@ -25,6 +26,7 @@ from actors.ha.autoswitch.epochs_view import EpochsView
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.commitlog import store_messages
 from actors.storage.commitlog.epoch_store import EpochStore, record_begins
+from actors.storage.files.room import Room
 from actors.storage.layout import StoreLayout
 from actors.storage.log.growth import Subscribe, Unsubscribe
 from actors.storage.log.log_reader import LogReader
@@ -56,6 +58,7 @@ class EpochKeeper(Actor[Message]):
 
     Attributes:
         begins: the epoch that begins, on a master; None on a slave.
+        room: waits while the disk has none for that.
     """
 
     mailbox = MailboxSpec(conflate={store_messages.LogGrew: lambda message: None})
@@ -67,6 +70,7 @@ class EpochKeeper(Actor[Message]):
     view: EpochsView
     build: int
     begins: int | None
+    room: Room
     _epochs: EpochStore = attrs.field(init=False)
     _min_bytes: int = attrs.field(init=False)
 
@@ -76,6 +80,19 @@ class EpochKeeper(Actor[Message]):
             lambda reply_to: store_messages.GetRange(reply_to=reply_to),
             timeout_s=ASK_TIMEOUT_S,
         )
+        problem = await self.room.wait(partial(self._open, held), self.ctx.emit)
+        self._min_bytes = held.min_bytes
+        self.view.store, self.view.end_bytes = self._epochs, held.written_bytes
+        self.view.opened_bytes = held.written_bytes
+        self.view.mark.raise_to(held.confirmed_bytes)
+        await self.store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=GROWTH_WITHIN_S))
+        await self.owner.tell(EpochsOpened(build=self.build, problem=problem))
+
+    def _open(self, held: store_messages.LogRange) -> Generator[None, None, str]:
+        """Open the history, and begin a master's epoch. It may be called again if there is no room.
+
+        Returns: why the epoch cannot begin; "" if it has begun, or on a slave.
+        """
         reader = self.make_reader()
         try:
             begins = record_begins(reader, held.written_bytes)
@@ -84,21 +101,14 @@ class EpochKeeper(Actor[Message]):
             )
         finally:
             reader.close()
-        self._min_bytes = held.min_bytes
-        problem = "" if self.begins is None else self._begin(self.begins, held.written_bytes)
-        self.view.store, self.view.end_bytes = self._epochs, held.written_bytes
-        self.view.opened_bytes = held.written_bytes
-        self.view.mark.raise_to(held.confirmed_bytes)
-        await self.store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=GROWTH_WITHIN_S))
-        await self.owner.tell(EpochsOpened(build=self.build, problem=problem))
-
-    def _begin(self, number: int, end_bytes: int) -> str:
-        """Begin a master's epoch. Returns: why that is not possible; "" if it has begun."""
+        yield
+        if self.begins is None:
+            return ""
         try:
-            self._epochs.begin(number, end_bytes)
+            self._epochs.begin(self.begins, held.written_bytes)
         except ValueError as error:
             return str(error)
-        self.ctx.emit(events.EpochBegun(epoch=number, start_bytes=end_bytes))
+        self.ctx.emit(events.EpochBegun(epoch=self.begins, start_bytes=held.written_bytes))
         return ""
 
     async def handle(self, message: Message) -> None:
