@@ -22,7 +22,7 @@ REPLICA = re.compile(r"^(\w+):\s.*brokerId=(\d+)", re.MULTILINE)
 
 @attrs.frozen
 class SetState:
-    """What mqadmin says of a broker set."""
+    """What mqadmin says of a broker set; nothing of one that nobody has registered in yet."""
 
     master: int | None
     epoch: int
@@ -134,10 +134,10 @@ class JavaController:
 def state_of(admin: Admin, address: str, name: str = SET) -> SetState:
     shown = admin.run("getSyncStateSet", "-a", address, "-b", name)
     said = dict(LINE.findall(shown))
-    master = said["MasterBrokerId"].strip()
+    master = said.get("MasterBrokerId", "").strip()
     return SetState(
         master=int(master) if master.lstrip("-").isdigit() else None,
-        epoch=int(said["MasterEpoch"]),
+        epoch=int(said.get("MasterEpoch", 0)),
         in_sync=tuple(
             sorted(int(key) for what, key in REPLICA.findall(shown) if what == "InSyncReplica")
         ),

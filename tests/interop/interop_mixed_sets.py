@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import attrs
 from interop_checks import wait_for_equal_stores
-from interop_controllers import Electing, SetState, wait_state
+from interop_controllers import LINE, Electing, SetState, wait_state
+from interop_logs import LogFiles
 from interop_name_server import Admin, OurNameServer, broker_of
 from interop_nodes import GROUP, Node, message, status_of, write_cluster
 from interop_processes import PEER_S, Processes, free_ports, wait_for
@@ -14,12 +16,15 @@ from interop_rocketmq import Broker, Driver
 from interop_versions import Peer
 
 OUR_ADDRESS = "127.0.0.5"
+MASTER_STILL_EXIST = 2011
 EPOCHS = "epochFileCheckpoint"
 TOPIC = "mixed"
 """Not the set's name: a Java broker has a topic of that name, with one queue."""
 BODY_BYTES = 100
 COUNT = 50
 """Messages of a batch."""
+EPOCH = re.compile(r"EpochEntry\{epoch=(\d+), startOffset=(\d+), endOffset=(\d+)\}")
+STATUS = re.compile(r"^(\w+)\s*:\s*(.*)$", re.MULTILINE)
 
 
 @attrs.define
@@ -114,6 +119,45 @@ class MixedSet:
             "equal epochs",
             timeout_s=PEER_S,
         )
+
+    def elect(self, broker_id: int) -> None:
+        """As an operator does."""
+        words = ("-a", self.controller, "-b", str(broker_id), "-bn", GROUP, "-c", "interop")
+        shown = dict(LINE.findall(self.admin.run("electMaster", *words)))
+        assert shown["BrokerMasterAddr"] in (self.our_broker, f"127.0.0.1:{self.java.listen_port}")
+        assert self.admin.refused("electMaster", *words) == MASTER_STILL_EXIST
+
+    def look(self, *, leads: bool) -> None:
+        """See what mqadmin shows of ours, which has all that the other one has.
+
+        Args:
+            leads: whether ours is master.
+        """
+        end = str(LogFiles.read(self.ours.commitlog).end_bytes)
+        where = f"127.0.0.1:{self.name_server.port}"
+        lines = (self.ours.store / EPOCHS).read_text().split()[2:]
+
+        def are_equal() -> bool:
+            """Both end where the log does, of which ours is told within a second."""
+            shown = self.admin.run("getBrokerEpoch", "-n", where, "-b", GROUP)
+            assert self.our_broker in shown
+            found = EPOCH.findall(shown)
+            assert [f"{epoch}-{start}" for epoch, start, _ in found] == 2 * lines, shown
+            return found[: len(lines)] == found[len(lines) :] and found[-1][2] == end
+
+        wait_for(are_equal, "epochs that end with the log", timeout_s=PEER_S)
+        ha = self._shown("haStatus", LINE)
+        if leads:
+            assert (ha["MasterAddr"], ha["MasterCommitLogMaxOffset"]) == (self.our_broker, end)
+            assert (ha["SlaveNum"], ha["InSyncSlaveNum"]) == ("1", "1")
+        else:
+            assert ha["MasterAddr"] == f"127.0.0.1:{self.java.ha_port}"
+            assert ha["CommitLogMaxOffset"] == end
+        assert self._shown("brokerStatus", STATUS)["commitLogMaxOffset"] == end
+
+    def _shown(self, command: str, line: re.Pattern[str]) -> dict[str, str]:
+        """What a command prints of ours as a broker."""
+        return dict(line.findall(self.admin.run(command, "-b", self.our_broker)))
 
     def consumed(self) -> set[int]:
         """The numbers of what a consumer of Java's reads at Java's, which is master."""

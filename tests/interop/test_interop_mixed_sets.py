@@ -1,4 +1,6 @@
-"""Java's and ours in one sync state set: each is killed as master, and comes back as slave."""
+"""Java's and ours in one sync state set: each is killed as master, and comes back as slave; and an
+operator, who elects one by mqadmin and looks at ours.
+"""
 
 from __future__ import annotations
 
@@ -45,4 +47,11 @@ def test_each_takes_over_from_the_other(
     both.wait(1, 1, 2)
     both.send()
     both.wait_equal()
+    both.look(leads=False)
     assert both.consumed() == set(range(both.sent))
+
+    both.elect(2)
+    both.append()
+    both.wait(2, 1, 2)
+    both.wait_equal()
+    both.look(leads=True)
