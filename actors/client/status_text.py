@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.config.model import NAME_SERVER
 from actors.errors import TriologError
-from actors.group_status import DIVERGED, GroupStatus, Peer
+from actors.group_status import DIVERGED, FOLLOWING, OPEN, GroupStatus, Peer
 from actors.readable import counted
 
 
@@ -43,9 +43,10 @@ def range_text(unit: str, first: int, end: int) -> str:
 
 def link_text(own: GroupStatus) -> str:
     """Describe a follower's side of its connection, without an error that is part of its reason;
-    "" if it has none, or does not need one, as its log does not fit.
+    "" if it has none, does not need one, as its log does not fit, or has one and gets no further.
     """
-    if own.link is None or own.state == DIVERGED:
+    waits = own.link is not None and own.link.is_up and own.state not in ("", OPEN, FOLLOWING)
+    if own.link is None or own.state == DIVERGED or waits:
         return ""
     is_said = own.reason and own.reason in own.link.error
     with_error = own.link.error and not own.link.is_up and not is_said

@@ -129,6 +129,8 @@ def _to_start(group: Group, said: Mapping[str, GroupStatus], ended: Collection[s
         ended: the nodes that do not run.
     """
     down = [node for node in group.members if node in ended]
+    if group.election is None and len(down) == len(group.members) > 1:
+        return f"{', '.join(down)} do not run: start them"
     needed = len(group.members) // 2 + 1 - (len(group.members) - len(down))
     if group.election is None or needed <= 0:
         return ""

@@ -62,10 +62,10 @@ def test_a_master_that_takes_appends() -> None:
 
 
 def test_a_master_that_takes_none_says_why() -> None:
-    closed = master(part="asking", reason="has not heard n1, n2: waits for their first start")
+    closed = master(part="asking", reason="has not heard n1, n2: waits for them to start")
     assert line(CONFIG, node("n0", closed)) == (
-        "orders: n0 is master and takes no appends: asking: has not heard n1, n2: waits for their"
-        " first start"
+        "orders: n0 is master and takes no appends: asking: has not heard n1, n2: waits for them to"
+        " start"
     )
 
 
@@ -118,6 +118,9 @@ def test_a_master_that_does_not_answer() -> None:
 def test_nobody_answers() -> None:
     nodes = [attrs.evolve(AWAY, node=name) for name in ("n0", "n1", "n2")]
     assert line(CONFIG, *nodes) == ("orders: no master, appends fail: none of its 3 nodes answers")
+    assert line(CONFIG, *nodes, ended=("n0", "n1", "n2")) == (
+        "orders: no master, appends fail: n0, n1, n2 do not run: start them"
+    )
     assert line(CONFIG, nodes[1]) == "orders: who is master is not known: n1 does not answer"
     assert line(CONFIG, *nodes, starting=("n0", "n1")) == (
         "orders: no master yet: n0, n1 are starting"
@@ -161,7 +164,7 @@ def test_a_lost_majority_says_which_nodes_to_start(named: str) -> None:
 
 def test_nodes_of_a_classic_group_are_not_said_to_elect_a_master() -> None:
     nodes = [gone(name) for name in ("n0", "n1", "n2")]
-    assert "start" not in line(CONFIG, *nodes, ended=("n0", "n1", "n2"))
+    assert line(CONFIG, *nodes, ended=("n0", "n1", "n2")).endswith(" do not run: start them")
 
 
 def test_a_group_without_a_majority_says_what_it_lacks() -> None:

@@ -324,6 +324,7 @@ def test_what_became_of_a_promotion() -> None:
     assert "connecting: it began empty, and has not" in picture(cluster(nodes=(node("n1", empty),)))
     [_, _, why, *_] = node_lines(node("n1", empty))
     assert why == "    connecting: it began empty, and has not heard n2"
+    assert "following" not in "".join(node_lines(node("n1", empty))), "its connection alone is up"
     away = slave("n1", ack_bytes=None, lag_bytes=None)
     both = cluster(nodes=(node("n0", master(slaves=[away])), node("n1", parted)))
     assert "diverged: equal up to 70 only" in picture(both)

@@ -81,9 +81,8 @@ def test_a_new_group_opens_once_all_of_it_was_heard_and_remembers_then() -> None
     start(new)
     assert not opened(new.heard("n1", said("n1", forgot="all"), LATER))
     assert new.view().reason == (
-        "has not heard n2: waits for their first start, if the group is new, or for what they know"
-        " of it (n0, n1 began empty, or lost"
-        " bytes)"
+        "has not heard n2: waits for it to start, if the group is new, or to say what it knows"
+        " (n0, n1 began empty, or lost bytes)"
     )
     effects = new.heard("n2", said("n2", forgot="all"), LATER)
     assert opened(effects)

@@ -119,7 +119,8 @@ def why_asking(
         empty.insert(0, node)
     text = f"has not heard {', '.join(silent)}"
     if len(empty) == len(heard) + 1 and not record.history:
-        waits = "waits for their first start, if the group is new, or for what they know of it"
+        whom, know = ("it", "it knows") if len(silent) == 1 else ("them", "they know")
+        waits = f"waits for {whom} to start, if the group is new, or to say what {know}"
         return f"{text}: {waits} ({', '.join(empty)} began empty, or lost bytes)"
     if empty:
         who = ", ".join(empty)
