@@ -119,6 +119,11 @@ class AutoSwitchGroup(CommitLogGroup):
         return self.least_in_sync if self.all_ack_in_sync_state_set else self.in_sync_replicas
 
     @property
+    def as_upstream(self) -> bool:
+        """Whether an election may take back what was answered."""
+        return not self.all_ack_in_sync_state_set
+
+    @property
     def broker_ports(self) -> tuple[int, ...]:
         """Listen port and, 2 below, what clients call its VIP channel."""
         return (self.broker_port, self.broker_port - 2)

@@ -36,14 +36,14 @@ class GroupConfigured:
     Audits: what was acknowledged is on `sure_copies` members, and each has an event log.
 
     Attributes:
-        mode: "classic" or "dledger".
+        mode: "classic", "dledger" or "autoswitch".
         members: every node of the group.
         java_members: those of them that are Java nodes, which have no event log.
         sure_copies: nodes that hold whatever was answered, at least; a DLedger group's majority.
         durability: "synced" or "written".
         store: "file", or "memory": a restarted member has lost its entries.
-        upstream: with upstream's looser rules, of which audits expect nothing (`compat`, or a
-            DLedger group's `term_entry = "none"`).
+        upstream: with upstream's looser rules, of which audits expect nothing (`compat`, a DLedger
+            group's `term_entry = "none"`, or `all_ack_in_sync_state_set = false`).
     """
 
     mode: str

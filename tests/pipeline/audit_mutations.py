@@ -131,6 +131,107 @@ def opened_twice(logs: Logs) -> None:
     become(late, "GroupOpened", "roles/orders", **fields, forced=False)
 
 
+def say(logs: Logs, node: str, *events: tuple[str, str, dict[str, Any]]) -> None:
+    """The node says these events of the auto-switch group `pair`, in this order, in its last boot.
+
+    Args:
+        events: of each the kind, the place in the group and the fields.
+    """
+    last = logs[node][-1]["boot"]
+    own = [each for each in logs[node] if each["boot"] == last and each["kind"][:5] == "Actor"]
+    promise = {"members": [*logs], "java_members": [], "sure_copies": 1, "durability": "synced"}
+    become(
+        own[0],
+        "GroupConfigured",
+        "pair",
+        **promise,
+        mode="autoswitch",
+        store="file",
+        upstream=False,
+    )
+    for line, (kind, where, fields) in zip(own[1:], events, strict=False):
+        become(line, kind, f"pair/{where}", **fields)
+    assert len(own) > len(events)
+
+
+def epoch(number: int, start: int) -> tuple[str, str, dict[str, Any]]:
+    return "EpochBegun", "epochs", {"epoch": number, "start_bytes": start}
+
+
+def in_set(number: int, *ids: int) -> tuple[str, str, dict[str, Any]]:
+    return "SyncStateSetTaken", "group_transfer", {"in_sync": [*ids], "set_epoch": number}
+
+
+def counted(slave: str, end: int) -> tuple[str, str, dict[str, Any]]:
+    fields = {"slave": slave, "connection": 1, "offset_bytes": end}
+    return "SlaveAcked", "group_transfer", fields
+
+
+def answer(end: int) -> tuple[str, str, dict[str, Any]]:
+    fields = {"first_bytes": 0, "next_bytes": end, "appends": 1, "records": 1}
+    return "AppendsAcknowledged", "group_transfer", fields
+
+
+def opened_log(end: int) -> tuple[str, str, dict[str, Any]]:
+    fields = {"was_clean": False, "scanned_from_bytes": 0, "end_bytes": end, "record_count": 0}
+    return "RecoveryFinished", "storage/store", {**fields, "kept_bytes": 0, "reason": ""}
+
+
+def replicas_as_they_should(logs: Logs) -> None:
+    """One after the other leads, epochs are burnt, and a tail that nobody counted is cut."""
+    one, two, *_ = logs
+    say(logs, one, opened_log(0), epoch(1, 0), in_set(2, 1, 2), counted(two, 100), answer(100))
+    follows = {"session": 1, "master": one, "number": 1, "end_bytes": 0}
+    reported = {"session": 1, "offset_bytes": 150}
+    say(
+        logs,
+        two,
+        opened_log(0),
+        ("SlaveVerified", "ha_client", follows),
+        ("OffsetReported", "ha_client", reported),
+        opened_log(120),
+        epoch(5, 120),
+        in_set(3, 2),
+        answer(130),
+    )
+
+
+def two_of_an_epoch(logs: Logs) -> None:
+    for node in [*logs][:2]:
+        say(logs, node, epoch(3, 0))
+
+
+def epoch_falls(logs: Logs) -> None:
+    say(logs, next(iter(logs)), epoch(4, 0), epoch(3, 0))
+
+
+def two_sets_of_a_number(logs: Logs) -> None:
+    one, two, *_ = logs
+    say(logs, one, in_set(3, 1, 2))
+    decided = {"cluster": "c", "broker": "pair", "in_sync": [1, 3], "epoch": 3, "master_epoch": 1}
+    say(logs, two, ("SyncStateSetChanged", "controller", decided))
+
+
+def beyond_the_set(logs: Logs) -> None:
+    one, two, three = logs
+    told = (epoch(1, 0), in_set(2, 1, 2, 3), counted(two, 100), counted(three, 99), answer(100))
+    say(logs, one, *told)
+    for slave in (two, three):
+        say(logs, slave, ("OffsetReported", "ha_client", {"session": 1, "offset_bytes": 100}))
+
+
+def elected_below(logs: Logs) -> None:
+    one, two, *_ = logs
+    say(logs, one, epoch(1, 0), in_set(1, 1), answer(100))
+    say(logs, two, epoch(2, 90))
+
+
+def cut_below(logs: Logs) -> None:
+    """A deposed master is cut below what it has answered."""
+    one = next(iter(logs))
+    say(logs, one, opened_log(0), epoch(1, 0), in_set(1, 1), answer(100), opened_log(90))
+
+
 def configured(logs: Logs, **changed: Any) -> None:
     """Both groups, in all boots."""
     for line in of_kind(logs, "GroupConfigured"):
@@ -306,6 +407,25 @@ MUTATIONS: Final = (
         ("nothing_acknowledged_cut",),
     ),
     Mutation("most of these in groups with upstream's rules", by_upstream, ()),
+    Mutation("an auto-switch group whose masters change", replicas_as_they_should, ()),
+    Mutation("two replicas begin one epoch", two_of_an_epoch, ("one_master_per_epoch",)),
+    Mutation("a replica's epoch falls", epoch_falls, ("epochs_never_go_back",)),
+    Mutation("a set's number is given twice", two_sets_of_a_number, ("one_set_per_number",)),
+    Mutation(
+        "a master answers without one of the set",
+        beyond_the_set,
+        ("acknowledged_on_the_whole_set",),
+    ),
+    Mutation(
+        "a master is elected that lacks what was answered",
+        elected_below,
+        ("nothing_acknowledged_lost",),
+    ),
+    Mutation(
+        "a deposed master is cut below what it answered",
+        cut_below,
+        ("nothing_acknowledged_cut",),
+    ),
     Mutation("lines are lost", hole, ("event_logs_without_holes",)),
     Mutation("a line is changed", other_line, ("event_logs_without_holes",)),
     Mutation("a node drops an event and says so", declared, ("no_events_dropped",)),

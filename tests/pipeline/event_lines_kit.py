@@ -52,7 +52,8 @@ def become(line: Line, kind: str, path: str, **fields: Any) -> None:
 def tagged(logs: Logs, tag: str) -> Logs:
     """The same run of a cluster whose nodes and groups have `-TAG` behind their names."""
     names = set(logs) | {group for line in of_kind(logs, "NodeStarted") for group in line["groups"]}
-    names |= {node for line in of_kind(logs, "GroupConfigured") for node in line["members"]}
+    for line in of_kind(logs, "GroupConfigured"):
+        names |= {group_in(line), *line["members"]}
 
     def renamed(value: Any) -> Any:
         if isinstance(value, list):

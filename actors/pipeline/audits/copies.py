@@ -1,4 +1,4 @@
-"""Whether as many nodes held what a classic group's master acknowledged as the group promises."""
+"""Whether as many nodes held what a master acknowledged as its group promises."""
 
 from __future__ import annotations
 
@@ -15,14 +15,31 @@ _EPOCH = ("group", "node", "boot", "opened")
 def too_few_copies(events: DataFrame) -> DataFrame:
     """Return acknowledged ranges that too few nodes had reported by then: one row for each answer.
 
-    The master counts as one; a slave counts from the report on that reaches the range's end. Once
-    it has reported over a newer connection, its earlier reports do not count, because it may have
-    lost its log. An older connection that is still open may report again, and counts then.
-    (SlaveAcked of one batch are in the order in which they counted, because group_transfer's
-    mailbox keeps only the newest of each connection.)
+    The master counts as one; see `with_holders`.
+    """
+    place = ["group", "node", "boot"]
+    answers = view(events, "AppendsAcknowledged").join(
+        fn.broadcast(promises(events)), place, "inner"
+    )
+    return (
+        with_holders(answers, events)
+        .withColumn("slaves", fn.array_intersect("slaves", "counting"))
+        .where(fn.size("slaves") + 1 < fn.col("sure_copies"))
+        .select(*place, "seq", "first_bytes", "next_bytes", "slaves", "sure_copies")
+    )
+
+
+def with_holders(answers: DataFrame, events: DataFrame) -> DataFrame:
+    """Return answers (AppendsAcknowledged) with `slaves`, that had reported their ranges by then.
+
+    A slave counts from the report on that reaches the range's end. Once it has reported over a
+    newer connection, its earlier reports do not count, because it may have lost its log. An older
+    connection that is still open may report again, and counts then. (SlaveAcked of one batch are in
+    the order in which they counted, because group_transfer's mailbox keeps only the newest of each
+    connection.)
     """
     acked = with_epoch(events, view(events, "SlaveAcked"))
-    answers = with_epoch(events, view(events, "AppendsAcknowledged"))
+    answers = with_epoch(events, answers)
     slaves = acked.select(*_EPOCH, "slave").distinct()
     of_each = answers.join(fn.broadcast(slaves), list(_EPOCH), "inner")
     columns = (*_EPOCH, "slave", "seq")
@@ -37,14 +54,9 @@ def too_few_copies(events: DataFrame) -> DataFrame:
         .groupBy(*_EPOCH, "seq")
         .agg(fn.sort_array(fn.collect_set("slave")).alias("slaves"))
     )
-    place = ["group", "node", "boot"]
     nobody = fn.array().cast("array<string>")
-    return (
-        answers.join(fn.broadcast(promises(events)), place, "inner")
-        .join(holding, [*_EPOCH, "seq"], "left")
-        .withColumn("slaves", fn.array_intersect(fn.coalesce("slaves", nobody), "counting"))
-        .where(fn.size("slaves") + 1 < fn.col("sure_copies"))
-        .select(*place, "seq", "first_bytes", "next_bytes", "slaves", "sure_copies")
+    return answers.join(holding, [*_EPOCH, "seq"], "left").withColumn(
+        "slaves", fn.coalesce("slaves", nobody)
     )
 
 
@@ -117,7 +129,7 @@ def sure_counts(events: DataFrame) -> DataFrame:
 
 ENOUGH_COPIES = EventAudit(
     name="acknowledged_on_enough_nodes",
-    claim="When a classic group's append was answered, as many nodes as promised had reported it.",
+    claim="When a master answered an append, as many nodes as its group promises had reported it.",
     kinds=("AppendsAcknowledged",),
     needs=("GroupConfigured",),
     subject=promised_answers,

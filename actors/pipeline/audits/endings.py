@@ -15,10 +15,10 @@ from actors.pipeline.silver import view
 def without_power(events: DataFrame) -> list[str]:
     """Return the groups that may have had a loss of power, which their promise does not cover.
 
-    A classic group that is `written` promises nothing once as many nodes are lost as hold an
-    answer, if some of them come back without what was in their page cache. A DLedger group that is
-    `written`, or has Java members, does so once a single member comes back like that: it may help
-    to elect a leader that lacks what it acknowledged.
+    A classic or auto-switch group that is `written` promises nothing once as many nodes are lost as
+    hold an answer, if some of them come back without what was in their page cache. A DLedger group
+    that is `written`, or has Java members, does so once a single member comes back like that: it
+    may help to elect a leader that lacks what it acknowledged.
     """
     soft = _soft(events)
     if soft.isEmpty():  # as mostly: all groups sync
@@ -41,14 +41,14 @@ def without_power(events: DataFrame) -> list[str]:
 
 def _soft(events: DataFrame) -> DataFrame:
     """Return groups that do not sync: group, members, needed (how many lost nodes are too many)."""
-    is_classic = fn.col("mode") == "classic"
+    has_copies = fn.col("mode").isin("classic", "autoswitch")
     return (
         view(events, "GroupConfigured")
         .where("durability = 'written' or (mode = 'dledger' and size(java_members) > 0)")
         .select(
             "group",
             "members",
-            fn.when(is_classic, fn.col("sure_copies")).otherwise(1).alias("needed"),
+            fn.when(has_copies, fn.col("sure_copies")).otherwise(1).alias("needed"),
         )
     )
 

@@ -1,6 +1,8 @@
-"""Epochs of classic groups, each from one opening to the next of a boot, and what they answered.
+"""Epochs of classic and auto-switch groups, each from one opening to the next of a boot, and what
+they answered.
 
-A promotion's number says which epoch is the later one, whatever the clocks say. Those of one number
+An auto-switch group's epochs are numbered by its controllers, which elect of those that have all. A
+promotion's number says which epoch is the later one, whatever the clocks say. Those of one number
 are of one node, and its boots are in order; but number 0 is the cluster file's word, and nothing
 tells which came first of the epochs of two nodes that it named.
 """
@@ -20,17 +22,23 @@ def openings(events: DataFrame) -> DataFrame:
     """Return one row for each opening; they are few enough to be sent to every worker.
 
     Columns: group, node, boot, opened (its seq), until (the seq of the next one, or null), number,
-    start, forced.
+    start, forced, elected (by controllers).
     """
-    in_boot = Window.partitionBy(*_KEY).orderBy("seq")
-    return view(events, "GroupOpened").select(
-        *_KEY,
-        fn.col("seq").alias("opened"),
-        fn.lead("seq").over(in_boot).alias("until"),
+    in_boot = Window.partitionBy(*_KEY).orderBy("opened")
+    columns = (*_KEY, fn.col("seq").alias("opened"), fn.col("start_bytes").alias("start"))
+    promoted = view(events, "GroupOpened").select(
+        *columns,
         "number",
-        fn.col("start_bytes").alias("start"),
         fn.coalesce("forced", fn.lit(False)).alias("forced"),
+        fn.lit(False).alias("elected"),
     )
+    elected = view(events, "EpochBegun").select(
+        *columns,
+        fn.col("epoch").alias("number"),
+        fn.lit(False).alias("forced"),
+        fn.lit(True).alias("elected"),
+    )
+    return promoted.unionByName(elected).withColumn("until", fn.lead("opened").over(in_boot))
 
 
 def in_eras(events: DataFrame, opened: DataFrame) -> DataFrame:
@@ -38,10 +46,11 @@ def in_eras(events: DataFrame, opened: DataFrame) -> DataFrame:
 
     Columns: `begins`: whether an era begins with it; `era`: how many eras have begun.
 
-    An era begins with a promotion that was forced, which may lose what was acknowledged before, or
-    that may have been: one without a known opening, and one whose first opening here is of a later
-    boot than the promotion. Only the first opening tells that it was forced, and its line is lost
-    if a log is missing, torn or expired, or its node was killed at once.
+    An auto-switch group has one. In a classic group an era begins with a promotion that was forced,
+    which may lose what was acknowledged before, or that may have been: one without a known opening,
+    and one whose first opening here is of a later boot than the promotion. Only the first opening
+    tells that it was forced, and its line is lost if a log is missing, torn or expired, or its node
+    was killed at once.
     """
     heard = (
         view(events, "PromotionRecorded")
@@ -57,9 +66,10 @@ def in_eras(events: DataFrame, opened: DataFrame) -> DataFrame:
     so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
     return (
         opened.join(fn.broadcast(heard), [*_KEY, "number"], "left")
-        .withColumn("begins", fn.col("forced") | fn.coalesce(is_first & ~sure, fn.lit(False)))
+        .withColumn("unsure", ~fn.col("elected") & fn.coalesce(is_first & ~sure, fn.lit(False)))
+        .withColumn("begins", fn.col("forced") | fn.col("unsure"))
         .withColumn("era", fn.count_if("begins").over(so_far))
-        .drop("heard_at")
+        .drop("heard_at", "unsure")
     )
 
 

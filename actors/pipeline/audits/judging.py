@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from actors.pipeline import layers, silver
-from actors.pipeline.audits import commits, copies, kept, leaders, logs
+from actors.pipeline.audits import commits, copies, kept, leaders, logs, sync_sets
 from actors.pipeline.audits.audit import Audit, Evidence, Judged
 from actors.pipeline.audits.data_receipts import ACKNOWLEDGED_READABLE, WRITTEN_READABLE
 from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
@@ -28,6 +28,10 @@ AUDITS: Final[tuple[Audit, ...]] = (
     commits.COMMITTED_ON_QUORUM,
     commits.COMMITTED_STAYS,
     leaders.ONE_MASTER,
+    sync_sets.ONE_MASTER,
+    sync_sets.EPOCHS_RISE,
+    sync_sets.ONE_SET,
+    sync_sets.WHOLE_SET,
     copies.ENOUGH_COPIES,
     copies.AS_REPORTED,
     kept.NOTHING_LOST,

@@ -1,4 +1,6 @@
-"""Whether classic groups kept what they acknowledged: the group, and each node that had it."""
+"""Whether groups that keep commit logs kept what they acknowledged: the group, and each node that
+had it.
+"""
 
 from __future__ import annotations
 
@@ -86,14 +88,14 @@ def acknowledged_by_recovery(events: DataFrame, recoveries: DataFrame) -> DataFr
 
 @worked_out
 def opened_logs(events: DataFrame) -> DataFrame:
-    """Return the recoveries of the stores of `synced` classic groups.
+    """Return the recoveries of the stores of `synced` groups that keep commit logs.
 
     Columns: group, node, boot; recovery, the seq of RecoveryFinished; until, that of the next one
     in this boot, or null; end_bytes.
     """
     of_groups = (
         view(events, "GroupConfigured")
-        .where("mode = 'classic' and durability = 'synced'")
+        .where("mode in ('classic', 'autoswitch') and durability = 'synced'")
         .select(*_KEY)
         .distinct()
     )
@@ -141,7 +143,7 @@ def synced_answers(events: DataFrame) -> DataFrame:
 
 NOTHING_LOST = EventAudit(
     name="nothing_acknowledged_lost",
-    claim="No master opened a classic group below what had been acknowledged, unless by force.",
+    claim="No master opened its group below what had been acknowledged, unless by force.",
     kinds=("AppendsAcknowledged",),
     needs=("GroupOpened",),
     subject=kept_answers,
@@ -155,7 +157,7 @@ NOTHING_LOST = EventAudit(
 )
 NOTHING_CUT = EventAudit(
     name="nothing_acknowledged_cut",
-    claim="No node that had an acknowledged range of a synced classic group came back without it.",
+    claim="No node that had an acknowledged range of a synced commit log came back without it.",
     kinds=("AppendsAcknowledged",),
     needs=("GroupConfigured", "RecoveryFinished"),
     subject=synced_answers,

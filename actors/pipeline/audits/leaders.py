@@ -18,13 +18,13 @@ def two_leaders(events: DataFrame) -> DataFrame:
     log of one of the two is lost.
     """
     named = view(events, "RoleChanged").where(fn.col("leader") != "")
-    return _owners(named.withColumnRenamed("leader", "owner"), "term", "leaders")
+    return owners_of(named.withColumnRenamed("leader", "owner"), "term", "leaders")
 
 
 def two_masters(events: DataFrame) -> DataFrame:
     """Return promotions by which two nodes opened a group: group, number, masters, told_by."""
     opened = ruled_openings(events).withColumn("owner", fn.col("node"))
-    return _owners(opened, "number", "masters", "named")
+    return owners_of(opened, "number", "masters", "named")
 
 
 def ruled_openings(events: DataFrame) -> DataFrame:
@@ -58,7 +58,12 @@ def ruled_openings(events: DataFrame) -> DataFrame:
     )
 
 
-def _owners(rows: DataFrame, what: str, owners: str, *by: str) -> DataFrame:
+def owners_of(rows: DataFrame, what: str, owners: str, *by: str) -> DataFrame:
+    """Return what has two owners by the column `owner`: group, `what`, `owners`, told_by.
+
+    Args:
+        by: further columns that tell one `what` from another.
+    """
     found = fn.sort_array(fn.collect_set("owner")).alias(owners)
     told_by = fn.sort_array(fn.collect_set("node")).alias("told_by")
     return rows.groupBy("group", what, *by).agg(found, told_by).where(fn.size(owners) > 1).drop(*by)
