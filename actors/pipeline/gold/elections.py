@@ -12,6 +12,8 @@ An interval that is not over when the boot's log ends has null as its end.
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
@@ -78,12 +80,17 @@ def _leaderless(events: DataFrame) -> DataFrame:
 def _masterless(events: DataFrame) -> DataFrame:
     """Return the times in which a slave had no master.
 
-    A slave follows from SlaveVerified on, until its connection is lost (MasterLost).
+    A slave follows from SlaveVerified on, until its connection is lost (MasterLost). A replica of
+    an auto-switch group knows none from RoleGiven on, and itself from EpochBegun on.
     """
     columns = (*_KEY, "seq", "ts_us")
     found = view(events, "SlaveVerified").select(*columns, fn.col("master").alias("to"))
-    lost = view(events, "MasterLost").select(*columns, fn.lit("").alias("to"))
-    return _gaps(found.unionByName(lost))
+    begun = view(events, "EpochBegun").select(*columns, fn.col("node").alias("to"))
+    lost = [
+        view(events, kind).select(*columns, fn.lit("").alias("to"))
+        for kind in ("MasterLost", "RoleGiven")
+    ]
+    return _gaps(reduce(DataFrame.unionByName, (found, begun, *lost)))
 
 
 def _gaps(named: DataFrame) -> DataFrame:

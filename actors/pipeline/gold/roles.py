@@ -1,4 +1,4 @@
-"""What each node was to each group, and when: one row for each interval, of both kinds of groups.
+"""What each node was to each group, and when: one row for each interval, of every kind of group.
 
 Each interval is about one node, by its own clock. It ends where the node's next interval begins or,
 at the latest, with the last event of its boot. So a node that was killed has no role from then on.
@@ -7,7 +7,7 @@ at the latest, with the last event of its boot. So a node that was killed has no
 |---|---|---|
 | group, node, boot | string, string, bigint | |
 | role | string | see `ROLES` |
-| number | bigint | the term, or the number of the promotion; null if no event has that |
+| number | bigint | the term, the epoch, or the number of the promotion; null if no event has that |
 | leader | string | the leader or master that it follows; "" for none |
 | from_us, until_us | bigint | the beginning and the end of the interval |
 """
@@ -27,10 +27,10 @@ ROLES: Final = {
     "leader": "a DLedger leader",
     "follower": "follows a leader, or waits for one",
     "candidate": "asks for votes",
-    "master": "a classic master that takes appends",
+    "master": "a master that takes appends, of a classic or an auto-switch group",
     "slave": "follows a master",
     "fenced": "a master that takes no appends",
-    "alone": "a slave without a master, or one whose log diverged",
+    "alone": "a slave without a master, or whose log diverged; a replica between two roles",
 }
 _KEY = ("group", "node", "boot")
 _COLUMNS = ("role", "number", "leader")
@@ -67,6 +67,14 @@ def _taken(events: DataFrame) -> Iterator[DataFrame]:
         ("MasterLost", fn.lit("alone"), nothing, nobody),
         ("LogDiverged", fn.lit("alone"), nothing, nobody),
         ("PromotionRecorded", fn.lit("alone"), nothing, nobody),
+        ("RoleGiven", fn.lit("alone"), nothing, nobody),
+        ("EpochBegun", fn.lit("master"), fn.col("epoch"), own),
+        (
+            "LeaseChanged",
+            fn.when(fn.col("holds"), "master").otherwise("fenced"),
+            fn.when(fn.col("holds"), fn.col("epoch")),
+            own,
+        ),
     ]
     for kind, role, epoch, leader in taken:
         columns = (role.alias("role"), epoch.alias("number"), leader.alias("leader"))

@@ -14,6 +14,7 @@ from actors.pipeline.gold.outages import outages
 from actors.pipeline.gold.restarts import pressure, restarts
 from actors.pipeline.gold.roles import roles
 from actors.pipeline.gold.throughput import resent, throughput
+from actors.pipeline.gold.turns import turns
 
 TABLES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
     "lag": lag,
@@ -26,6 +27,7 @@ TABLES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
     "outages": outages,
     "restarts": restarts,
     "pressure": pressure,
+    "turns": turns,
     "resent": resent,
 }
 """By name, the function that makes the table from silver's `events`."""

@@ -90,6 +90,17 @@ class RoleSpan:
 
 
 @attrs.frozen(kw_only=True)
+class Turn:
+    """A moment of a replica; see `gold.turns`."""
+
+    group: str
+    node: str
+    at_us: int
+    what: str
+    detail: str
+
+
+@attrs.frozen(kw_only=True)
 class Line:
     """One curve over time.
 
@@ -220,6 +231,7 @@ class Facts:
         outside: how many events are outside of `axis`.
         boots: the newest BOOTS_MAX boots; `processes` counts all of them.
         roles: the longest SPANS_MAX intervals of roles; `roles_count` counts all of these groups.
+        turns: the newest TURNS_MAX moments of these groups.
         led: by group, how many times leadership began anew after the first time, with the same node
         or another. outages: at most OUTAGES_MAX times without an answer.
         all_outages: the counts by group, for each group that has pictures; under "" the counts of
@@ -241,6 +253,7 @@ class Facts:
     processes: ProcessCounts = ProcessCounts()
     roles: tuple[RoleSpan, ...] = ()
     roles_count: int = 0
+    turns: tuple[Turn, ...] = ()
     led: Mapping[str, int] = attrs.field(factory=dict)
     lag: tuple[Line, ...] = ()
     throughput: tuple[Line, ...] = ()
@@ -278,6 +291,8 @@ NODES_MAX = 12
 """The most nodes in the timeline."""
 SPANS_MAX = 600
 """The most intervals of roles in the timeline; the longest ones are shown."""
+TURNS_MAX = 200
+"""The most moments of replicas in the timeline; the newest ones are shown."""
 BOOTS_MAX = 400
 """The most processes that are listed; the newest ones are."""
 OUTAGES_MAX = 200

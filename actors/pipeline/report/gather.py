@@ -28,6 +28,7 @@ from actors.pipeline.report.facts import (
     OUTAGES_MAX,
     ROWS_MAX,
     SPANS_MAX,
+    TURNS_MAX,
     Boot,
     Facts,
     Outage,
@@ -35,6 +36,7 @@ from actors.pipeline.report.facts import (
     ProcessCounts,
     RoleSpan,
     Table,
+    Turn,
     process_counts,
 )
 from actors.pipeline.report.time_axis import Stretch, TimeAxis, joined, time_axis
@@ -51,6 +53,7 @@ IDLE_IN_BOOT_US = 6 * _US_PER_HOUR
 _TABLES = {
     "elections": ("-took_us", "group", "node", "term", "rounds", "from_us", "took_us"),
     "failovers": ("-took_us", "group", "node", "before", "after", "from_us", "took_us"),
+    "turns": ("-at_us", "group", "node", "at_us", "what", "detail"),
     "restarts": (
         "-crashes",
         *("node", "path", "crashes", "restarts", "gave_up", "killed", "last_error", "last_us"),
@@ -206,6 +209,7 @@ def _with_curves(
         facts,
         roles=spans,
         roles_count=busy.spans,
+        turns=shown_turns(gold["turns"], groups),
         led=busy.led,
         lag=tuple(masked(line, unknown.get(line.group, ())) for line in lag),
         throughput=tuple(masked(line, unknown.get(line.group, ())) for line in throughput),
@@ -305,6 +309,14 @@ def role_spans(roles: DataFrame, groups: Sequence[str]) -> tuple[RoleSpan, ...]:
     names = [field.name for field in attrs.fields(RoleSpan)]
     spans = [RoleSpan(**{name: row[name] for name in names}) for row in rows]
     return tuple(sorted(spans, key=lambda each: (each.group, each.node, each.from_us)))
+
+
+def shown_turns(found: DataFrame, groups: Sequence[str]) -> tuple[Turn, ...]:
+    """Return the newest TURNS_MAX moments of replicas of these groups, the newest first."""
+    of_these = found.where(fn.col("group").isin(*groups))
+    rows = of_these.orderBy(fn.desc("at_us"), "group", "node", "what").limit(TURNS_MAX).collect()
+    names = [field.name for field in attrs.fields(Turn)]
+    return tuple(Turn(**{name: row[name] for name in names}) for row in rows)
 
 
 def outages(found: DataFrame) -> tuple[Outage, ...]:

@@ -172,6 +172,7 @@ def _sections(facts: Facts, drawn: Mapping[str, Picture]) -> dict[str, Html]:
             curves["timeline"],
             _table(tables, "elections", "Elections that were won"),
             _table(tables, "failovers", "Without a leader or master, as each node saw it"),
+            _table(tables, "turns", "Sync state sets, cuts and leases of auto-switch groups"),
         ],
         "throughput": [*_drawn(drawn, "throughput"), curves["throughput"], _outages(facts)],
         "lag": [*_drawn(drawn, "lag"), curves["lag"]],

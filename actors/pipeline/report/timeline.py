@@ -12,7 +12,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from actors.pipeline.report import cells, drawing
 from actors.pipeline.report.drawing import Picture, Sheet, picture
-from actors.pipeline.report.facts import NODES_MAX, Boot, Facts, RoleSpan
+from actors.pipeline.report.facts import NODES_MAX, Boot, Facts, RoleSpan, Turn
 from actors.pipeline.report.time_axis import TimeAxis, shown
 from actors.readable import counted
 
@@ -59,6 +59,16 @@ _KEYS: Final = {
 }
 
 
+TURNS: Final = {
+    "set grows": ("^", drawing.FAINT),
+    "set shrinks": ("v", drawing.BAD),
+    "log cut": ("|", drawing.BAD),
+    "lease ends": ("x", drawing.BAD),
+    "role not taken": ("X", drawing.BAD),
+}
+"""The mark of each of `gold.turns.TURNS`, and its colour."""
+
+
 def timeline(facts: Facts) -> Picture | None:
     """Draw the timeline, or return None if there are no events."""
     axis = facts.axis
@@ -76,7 +86,10 @@ def timeline(facts: Facts) -> Picture | None:
         for number, (panel, group) in enumerate(zip(panels[1:], groups, strict=True)):
             spans = [each for each in facts.roles if each.group == group]
             _roles(sheet, panel, axis, nodes, spans)
-            keys = sheet.legend(panel, [_key(*each) for each in _KEYS.items()]) if not number else 0
+            turns = [each for each in facts.turns if each.group == group and each.node in nodes]
+            marks = _turns(sheet, panel, axis, nodes, turns)
+            looks = [] if number else [_key(*each) for each in _KEYS.items()]
+            keys = sheet.legend(panel, [*looks, *marks]) if looks or marks else 0
             sheet.title(panel, drawing.name(group), keys)
 
     processes = facts.processes
@@ -142,6 +155,28 @@ def _roles(
                     color=drawing.PAPER,
                     fontsize=11,
                 )
+
+
+def _turns(
+    sheet: Sheet, panel: Axes, axis: TimeAxis, nodes: Sequence[str], turns: Sequence[Turn]
+) -> list[Line2D]:
+    """Draw the marks below their nodes' rows' middles. Returns: what they mean, for a legend."""
+    for each in turns:
+        if each.what not in TURNS:
+            continue
+        mark, color = TURNS[each.what]
+        for at, _ in axis.spans(each.at_us, each.at_us):
+            row = nodes.index(each.node) + 0.3
+            (drawn,) = panel.plot([at], [row], mark, color=color, markersize=6, clip_on=False)
+            if not sheet.is_narrow:
+                tip = f"{each.group}, {each.node}: {each.what}, {each.detail}"
+                drawn.set_gid(sheet.tip(f"{tip}, {shown(each.at_us, '%H:%M:%S')}"))
+    found = {each.what for each in turns}
+    return [
+        Line2D([], [], linestyle="", marker=mark, color=color, markersize=6, label=what)
+        for what, (mark, color) in TURNS.items()
+        if what in found
+    ]
 
 
 def _rows(panel: Axes, nodes: Sequence[str]) -> None:
