@@ -90,6 +90,13 @@ def _headline(
         return Headline(f"no {terms.leader} yet: {named.leader} is starting", False)
     then = "an election follows" if group.election is not None else f"`promote {group.name}`"
     why = f"{named.leader} does not answer"
+    silent = [node for node in ours if node not in said]
+    if group.election is None and all_asked and len(silent) >= group.sure_copies:
+        one = len(silent) == 1
+        why = f"{', '.join(silent)} {'does' if one else 'do'} not answer"
+        start, alone = ("it", "it alone has") if one else ("one of them", "they alone have")
+        force = f"`promote {group.name} --force`, which may lose what {alone}"
+        then = f"start {start}, or {force}"  # without, it would be refused
     if named.leader in said:  # it answers, and does not lead any more
         own = said[named.leader]
         why = f"{named.leader}: {own.troubles[0] if own.troubles else own.role}"

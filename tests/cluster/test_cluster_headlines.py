@@ -115,6 +115,25 @@ def test_a_master_that_does_not_answer() -> None:
     assert line(CONFIG, *slaves) == "orders: n0 is master, as others say"
 
 
+def test_a_promotion_that_would_be_refused_is_not_advised() -> None:
+    """As many are silent as an append has copies: they may have what nobody else has."""
+    n1 = attrs.evolve(AWAY, node="n1")
+    copied = attrs.evolve(CONFIG.groups["orders"], copies=2)
+    config = attrs.evolve(CONFIG, groups={**CONFIG.groups, "orders": copied})
+    slaves = (node("n1", slave_group()), node("n2", slave_group()))
+    assert line(config, AWAY, *slaves).endswith(": n0 does not answer; `promote orders`")
+    assert line(config, AWAY, n1, slaves[1]) == (
+        "orders: no master, appends fail: n0, n1 do not answer; start one of them, or `promote"
+        " orders --force`, which may lose what they alone have"
+    )
+    alone = attrs.evolve(copied, copies=1)
+    config = attrs.evolve(CONFIG, groups={**CONFIG.groups, "orders": alone})
+    assert line(config, AWAY, *slaves) == (
+        "orders: no master, appends fail: n0 does not answer; start it, or `promote orders"
+        " --force`, which may lose what it alone has"
+    )
+
+
 def test_nobody_answers() -> None:
     nodes = [attrs.evolve(AWAY, node=name) for name in ("n0", "n1", "n2")]
     assert line(CONFIG, *nodes) == ("orders: no master, appends fail: none of its 3 nodes answers")
