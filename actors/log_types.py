@@ -261,6 +261,23 @@ class Promotion:
 
 
 @attrs.frozen(kw_only=True)
+class ToldRole:
+    """Who is master of an auto-switch group in an epoch, as its controllers have told.
+
+    Attributes:
+        master: its id, the own one for the own mastership.
+        address: where brokers and clients reach it.
+        in_sync, in_sync_epoch: the sync state set; () if it was not told.
+    """
+
+    epoch: int
+    master: int
+    address: str
+    in_sync: tuple[int, ...] = ()
+    in_sync_epoch: int = 0
+
+
+@attrs.frozen(kw_only=True)
 class Claim:
     """That a coordinator is about to make a node master. See `actors.ha.core.claims`.
 

@@ -31,7 +31,6 @@ from actors.broker.core.replica import (
     LogState,
     Replica,
     ReplicaSettings,
-    Role,
     Step,
     WrongIdentity,
 )
@@ -49,6 +48,7 @@ from actors.ha.autoswitch.messages import (
     SyncStateSetTold,
 )
 from actors.ha.core.sync_state_set import Refusal
+from actors.log_types import ToldRole
 from actors.remoting import client
 from actors.runtime import Actor, ActorRef, MailboxSpec
 from actors.storage.files.replacing import replace_file, settle_spares, spare_path
@@ -134,7 +134,7 @@ class _Voted:
 
 @attrs.frozen
 class _Changed:
-    role: Role
+    role: ToldRole
     outcome: RoleTaken | Exception
 
 
@@ -156,7 +156,7 @@ class ReplicaView:
     broker_id: int | None = None
     step: Step = Step.FIND
     reason: str = ""
-    role: Role | None = None
+    role: ToldRole | None = None
     lease_until_s: float = float("-inf")
     registered: Mapping[int, str] = attrs.field(factory=dict)
     living: frozenset[int] = frozenset()
@@ -194,8 +194,8 @@ class ReplicasManager(Actor[_Inbox]):
     client: ActorRef[client.Call]
     owner: ActorRef[ChangeRole | SyncStateSetTold | LeaseBegan]
     _replica: Replica = attrs.field(init=False)
-    _changing: Role | None = attrs.field(default=None, init=False)
-    _wanted: Role | None = attrs.field(default=None, init=False)  # newer than the one taken
+    _changing: ToldRole | None = attrs.field(default=None, init=False)
+    _wanted: ToldRole | None = attrs.field(default=None, init=False)  # newer than the one taken
     _altering: bool = attrs.field(default=False, init=False)
 
     async def on_start(self) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 import attrs
 from replica_set import TEXT, replica_set
 
-from actors.broker.core.replica import LogState, Replica, Role
+from actors.broker.core.replica import LogState, Replica
 from actors.config import loads
 from actors.env import Env
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Address
 from actors.env.tcp import TcpNetwork
+from actors.log_types import ToldRole
 from actors.node.autoswitch import AutoSwitchPart
 from actors.runtime import LazySpec, Registry, SupervisorSpec
 from actors.service import build_tree, new_node
@@ -66,7 +67,7 @@ def test_a_heartbeat_has_the_priority_of_the_file() -> None:
 
 def test_a_slave_knows_in_which_epoch_its_master_was_named() -> None:
     spec, part = tree("n0")
-    part.owned.told = Role(epoch=4, master=2, address="10.0.0.3:10911", in_sync=(2,))
+    part.owned.told = ToldRole(epoch=4, master=2, address="10.0.0.3:10911", in_sync=(2,))
     part.owned.broker_id, part.owned.master = 1, "n1"
     part.owned.log_at = Address("10.0.0.3", 10912)
     part.epochs.store = attrs.make_class("Store", [])()

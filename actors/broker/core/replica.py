@@ -44,6 +44,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from actors.config.bounds import Mismatch, endpoint_of
+from actors.log_types import ToldRole
 from wire.broker import controller as said
 from wire.broker.codes import RequestCode as Code
 from wire.broker.codes import ResponseCode
@@ -148,23 +149,6 @@ class Ask:
 
 
 @attrs.frozen(kw_only=True)
-class Role:
-    """Who is master in an epoch.
-
-    Attributes:
-        master: its id, the own one for the own mastership.
-        address: where brokers and clients reach it.
-        in_sync, in_sync_epoch: the sync state set; () if it was not told.
-    """
-
-    epoch: int
-    master: int
-    address: str
-    in_sync: tuple[int, ...] = ()
-    in_sync_epoch: int = 0
-
-
-@attrs.frozen(kw_only=True)
 class Effects:
     """What is to be done, in this order.
 
@@ -173,15 +157,15 @@ class Effects:
             and the temporary one removed. `Replica.written` follows.
         drop_temporary: remove the temporary file.
         role: change the role.
-        in_sync: the same master has another sync state set; as a Role of the same epoch.
+        in_sync: the same master has another sync state set; as a ToldRole of the same epoch.
         ask: send a request; `Replica.answered` or `Replica.failed` follows.
         wake_s: call `Replica.tick` then; None: not needed.
     """
 
     write: BrokerIdentity | None = None
     drop_temporary: bool = False
-    role: Role | None = None
-    in_sync: Role | None = None
+    role: ToldRole | None = None
+    in_sync: ToldRole | None = None
     ask: Ask | None = None
     wake_s: float | None = None
 
@@ -216,7 +200,7 @@ class Replica:
     stamp: int
     identity: BrokerIdentity | None = None
     step: Step = attrs.field(default=Step.FIND, init=False)
-    role: Role | None = attrs.field(default=None, init=False)
+    role: ToldRole | None = attrs.field(default=None, init=False)
     reason: str = attrs.field(default="", init=False)
     lease_until_s: float = attrs.field(default=float("-inf"), init=False)
     leader: str = attrs.field(default="", init=False)
@@ -464,7 +448,7 @@ class Replica:
         master, epoch = found.master_broker_id, found.master_epoch
         if master is None or epoch is None or self.broker_id is None:
             return effects
-        told = Role(
+        told = ToldRole(
             epoch=epoch,
             master=master,
             address=found.master_address or "",

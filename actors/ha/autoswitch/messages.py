@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import attrs
 
-from actors.broker.core.replica import Role
 from actors.ha.core.sync_state_set import Refusal
+from actors.log_types import ToldRole
 from actors.runtime import ReplyTo
 
 
@@ -19,7 +19,7 @@ class ChangeRole:
     Answered with RoleTaken once that is done; an error if it could not be.
     """
 
-    role: Role
+    role: ToldRole
     broker_id: int
     reply_to: ReplyTo[RoleTaken]
 
@@ -35,7 +35,7 @@ class RoleTaken:
 class SyncStateSetTold:
     """To the role owner: the sync state set of the epoch is another one."""
 
-    role: Role
+    role: ToldRole
 
 
 @attrs.frozen

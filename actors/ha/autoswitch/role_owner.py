@@ -27,7 +27,6 @@ from typing import Final, TypeAlias, assert_never
 
 import attrs
 
-from actors.broker.core.replica import Role as Told
 from actors.config.bounds import Mismatch, endpoint_of
 from actors.env.protocols import Address
 from actors.errors import TriologError
@@ -43,6 +42,7 @@ from actors.ha.autoswitch.messages import (
 )
 from actors.ha.core.role_effects import Fence, Role, RoleState, RoleView
 from actors.ha.role_status import RoleStatus
+from actors.log_types import ToldRole
 from actors.remoting import client
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, requests
 from actors.storage.commitlog import store_messages
@@ -74,7 +74,7 @@ class CutLog:
 class _Located:
     """The answer of a master that the cluster file does not name."""
 
-    told: Told
+    told: ToldRole
     outcome: Frame | Exception
 
 
@@ -104,7 +104,7 @@ class OwnedRole:
         build: numbers the trees.
     """
 
-    told: Told | None = None
+    told: ToldRole | None = None
     broker_id: int | None = None
     master: str = ""
     log_at: Address | None = None
