@@ -70,7 +70,8 @@ interop: $(VENV)/.test
 long: $(VENV)/.test
 	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; \
 	  PEER_VERSION="$(PEER_VERSION)" $(BIN)/python -m pytest -n $(WORKERS) --durations=0 \
-	  tests/interop/long_pairings.py tests/interop/long_copy.py $(ARGS) || exit; done
+	  tests/interop/long_pairings.py tests/interop/long_copy.py tests/interop/long_mixed_sets.py \
+	  $(ARGS) || exit; done
 
 diagrams: $(VENV)/.test
 	@$(BIN)/python tests/diagrams.py

@@ -84,18 +84,18 @@ class Admin:
 
     def run(self, *words: str) -> str:
         """What a command prints; it may not be an exception."""
-        shown = self._shown(*words)
+        shown = self.shown(*words)
         assert "Exception" not in shown, shown
         return shown
 
     def refused(self, *words: str) -> int:
         """The code with which a broker refuses the command."""
-        shown = self._shown(*words)
+        shown = self.shown(*words)
         found = re.search(r"CODE: (\d+)", shown)
         assert found, shown
         return int(found[1])
 
-    def _shown(self, *words: str) -> str:
-        """An exit code that is not 0 would end it, and with it the test."""
+    def shown(self, *words: str) -> str:
+        """What a command prints. An exit code that is not 0 would end it, and with it the test."""
         (answer,) = self.driver.run(*words)
         return base64.b64decode(answer["shown"]).decode()

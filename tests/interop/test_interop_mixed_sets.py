@@ -7,7 +7,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from interop_controllers import Controllers, JavaController
 from interop_mixed_sets import MixedSet
 from interop_processes import TEST_S, Processes
 from interop_versions import Peer, beside
@@ -19,12 +18,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST
 def test_each_takes_over_from_the_other(
     peer: Peer, whose: str, tmp_path: Path, processes: Processes
 ) -> None:
-    controllers = (
-        JavaController.start(peer, tmp_path / "c", processes)
-        if whose == "java"
-        else Controllers.start(tmp_path / "c", processes)
-    )
-    both = MixedSet.make(peer, tmp_path, processes, controllers)
+    both = MixedSet.make(peer, tmp_path, processes, whose)
     both.java.start()
     both.wait(1, 1)
     both.ours.start()

@@ -1,0 +1,79 @@
+"""Java's and ours in one sync state set: what only the master had when it was killed is cut from
+its log once it comes back as slave, and where the other's ends within a record, that is cut, too.
+`make long` runs it.
+
+The slave stands still while the master takes more than their sockets hold, and goes on once the
+master is dead: it is elected, and comes to all that was on its way.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from interop_mixed_sets import TOPIC, MixedSet
+from interop_nodes import message
+from interop_processes import TEST_S, Processes
+from interop_versions import Peer, beside
+
+from actors.errors import OutcomeUnknown
+
+pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
+
+LOST = 1_000_000
+"""The number of the first message of those that may be lost."""
+JAVAS = [900_000] * 8
+OURS = [450_000] * 12
+"""Sizes of messages. Ours takes none above half a file of the log."""
+
+
+@beside("rocketmq", "5.3.3", whose=["java", "ours"])
+def test_what_only_a_dead_master_had_is_cut(
+    peer: Peer, whose: str, tmp_path: Path, processes: Processes
+) -> None:
+    both = MixedSet.make(
+        peer,
+        tmp_path,
+        processes,
+        whose,
+        group={"slave_timeout_s": 6.0, "frame_bytes": 32_768},  # as Java: frames end within records
+        broker={"slaveTimeout": 1_000},
+    )
+    both.java.start()
+    both.wait(1, 1)
+    both.ours.start()
+    both.wait(1, 1, 2)
+    both.send()
+    both.wait_equal()
+
+    assert both.ours.process is not None
+    both.ours.process.pause()
+    lost = both.driver.run("once", TOPIC, LOST, JAVAS)
+    assert {each["status"] for each in lost} == {"FLUSH_SLAVE_TIMEOUT"}
+    had = both.ends()
+    both.java.kill()
+    both.ours.process.resume()
+    both.wait(2, 2)
+    assert both.ends()[1] < had[0]
+    both.append()
+    both.java.start()
+    both.wait(2, 1, 2)
+    both.append()
+    both.wait_equal()
+
+    assert both.java.process is not None
+    both.java.process.pause()
+    large = [message(TOPIC, LOST + number, size) for number, size in enumerate(OURS)]
+    with pytest.raises(OutcomeUnknown):
+        both.ours.append(large)
+    had = both.ends()
+    both.ours.kill()
+    both.java.process.resume()
+    both.wait(1, 1)
+    both.send()
+    assert both.ends()[0] < had[1]
+    both.ours.start()
+    both.wait(1, 1, 2)
+    both.send()
+    both.wait_equal()
+    assert both.consumed() >= set(range(both.sent))
