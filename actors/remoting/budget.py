@@ -5,7 +5,8 @@ they have not taken, above the bytes that each connection has of its own. The se
 to reads, and at ports of processors all answers that are not short. A large frame gets its whole
 room when its head is read, so two half-read frames never wait for each other; a connection that
 then stalls is ended. The room of a whole frame is given back when the request is answered, which
-waits for nothing here. A client that takes nothing of its answers is cut off likewise.
+waits for nothing here. Clients that take nothing of their answers are cut off as soon as others
+lack the room, all at once. A part of it is kept for those that hold none.
 
 A connection that has sent a request which only members send counts as a member's: it is served
 first, and the room of one largest frame is kept for such connections. This proves nothing, as no
@@ -34,6 +35,9 @@ RESERVED_BYTES: Final = FRAME_BYTES_MAX
 READ_BYTES: Final = 64 << 20
 """The bytes of entries that were read, and of their frames until they are sent: a dozen of the
 largest."""
+FIRST_READ_BYTES: Final = 16 << 20
+"""The part of READ_BYTES that is kept for connections which hold none of it: they have taken all
+that they were answered."""
 OWN_BYTES: Final = 256 << 10
 """The bytes that each connection may hold without asking: votes, heartbeats, frames up to
 SMALL_BYTES."""
@@ -61,7 +65,7 @@ class RPCBudget:
     """The two pools of one port, and the connections that share them, the oldest first."""
 
     received: Pool = attrs.field(factory=lambda: Pool(RECEIVED_BYTES, RESERVED_BYTES))
-    read: Pool = attrs.field(factory=lambda: Pool(READ_BYTES))
+    read: Pool = attrs.field(factory=lambda: Pool(READ_BYTES, FIRST_READ_BYTES))
     shares: dict[Share, None] = attrs.field(factory=dict)
 
     def make_way(self) -> None:
@@ -76,13 +80,11 @@ class RPCBudget:
             oldest.end(MADE_WAY)
 
     def cut_off(self) -> None:
-        """End the one of the stalled connections that holds most of the room for answers."""
+        """End the stalled connections, which hold room for answers that others lack."""
         since_s = trio.current_time() - STALLED_S
-        stalled = (each for each in self.shares if each.is_stalled(since_s))
-        worst = max(stalled, key=lambda share: share.reads_bytes, default=None)
-        if worst is not None:
-            del self.shares[worst]
-            worst.end(TAKES_NOTHING)
+        for share in [each for each in self.shares if each.is_stalled(since_s)]:
+            del self.shares[share]
+            share.end(TAKES_NOTHING)
 
 
 @attrs.define(eq=False)
@@ -180,7 +182,8 @@ class Share:
 
     def read(self, cost_bytes: int) -> bool:
         """Take room for an answer to a read until it is encoded. Returns: whether there is some."""
-        if cost_bytes and not self._budget.read.take_now(cost_bytes):
+        holds_none = not self.reads_bytes
+        if cost_bytes and not self._budget.read.take_now(cost_bytes, first=holds_none):
             return False
         self._answering_bytes += cost_bytes
         return True

@@ -45,6 +45,7 @@ from actors.remoting.requests import (
 )
 from actors.remoting.stream import (
     IDLE_S,
+    STEP_FRAMES,
     FrameStream,
     Received,
     StreamEnded,
@@ -62,7 +63,7 @@ from wire.remoting.header import FLAG_ONEWAY, Header, SerializeType, reply_heade
 
 UNANSWERED_MAX: Final = 4096
 """How many requests may wait for their answers; more wait in the stream. A leader has 1000 pushes
-to a peer under way, a consumer a held pull for each of its queues.
+to a peer under way, a consumer a held pull for each of its queues. A port may have less.
 """
 UNANSWERED_BYTES_MAX: Final = 16 << 20
 """How many bytes of unanswered requests' frames may wait; a single frame of any size may."""
@@ -112,6 +113,7 @@ class RPCConnection(Actor[_Inbox]):
     connection: int
     _session_of: Callable[[Channel], Session]
     _budget: RPCBudget
+    _unanswered_max: int = UNANSWERED_MAX
     tolerated: int = 0  # frames that were read only as fastjson reads them
     _session: Session = attrs.field(init=False)
     _share: Share = attrs.field(init=False)
@@ -119,7 +121,8 @@ class RPCConnection(Actor[_Inbox]):
     _ended: str = ""  # why it has ended; "" before
     _requests: int = 0
     _refused: int = 0
-    _unread_bytes: int = 0  # of requests still in the mailbox
+    _unread: int = 0  # so many frames are still in the mailbox
+    _unread_bytes: int = 0
     _unanswered: int = 0
     _unanswered_bytes: int = 0
     _answers: list[Request] = attrs.field(factory=list)  # each with its outcome
@@ -140,6 +143,7 @@ class RPCConnection(Actor[_Inbox]):
             self._take_news,
             before_read=self._before_read,
             on_sent=self._make_room,
+            step_frames=min(STEP_FRAMES, self._unanswered_max),
         )
         self.ctx.emit(
             events.RPCConnectionOpened(connection=self.connection, address=str(self.address))
@@ -176,7 +180,7 @@ class RPCConnection(Actor[_Inbox]):
     async def on_stop(self, reason: StopReason) -> None:
         self._ended = self._ended or reason.value
         self._share.close()
-        self._stream.abort()
+        self._frames.abort()
         self.ctx.emit(
             events.RPCConnectionClosed(
                 connection=self.connection,
@@ -197,13 +201,14 @@ class RPCConnection(Actor[_Inbox]):
 
     async def _take_news(self, news: Received | StreamEnded) -> None:
         if isinstance(news, Received):
+            self._unread += len(news.frames)
             self._unread_bytes += news.size_bytes
         await self.ctx.self_ref.tell(news)
 
     async def _before_read(self, begun_bytes: int) -> None:
         self._share.begin(begun_bytes)
         while (
-            self._unanswered >= UNANSWERED_MAX
+            self._unread + self._unanswered >= self._unanswered_max
             or self._unread_bytes + self._unanswered_bytes >= UNANSWERED_BYTES_MAX
             or self._frames.unsent_bytes >= UNSENT_BYTES_MAX
         ):
@@ -223,6 +228,7 @@ class RPCConnection(Actor[_Inbox]):
         self._cut_off(held_bytes)
 
     async def _received(self, message: Received) -> None:
+        self._unread -= len(message.frames)
         self._unread_bytes -= message.size_bytes
         for frame in message.frames:
             self.tolerated += frame.loose

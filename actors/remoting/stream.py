@@ -94,6 +94,7 @@ class FrameStream:
         before_read: returns when more may be read. Its argument is the whole size of the frame that
             is being read, 0 between frames.
         on_sent: called when bytes have been sent that had to wait.
+        step_frames: the most frames in one message.
 
     Attributes:
         active_s: when bytes were last received or sent.
@@ -107,6 +108,7 @@ class FrameStream:
     _deliver: Callable[[News], Awaitable[None]]
     _before_read: Callable[[int], Awaitable[None]] = _at_once
     _on_sent: Callable[[], None] = _nothing
+    _step_frames: int = STEP_FRAMES
     _rest_s: float = attrs.field(default=REST_TIMEOUT_S, init=False)  # left for a large frame
     unsent_bytes: int = attrs.field(default=0, init=False)
     heard: bool = attrs.field(default=False, init=False)
@@ -150,8 +152,10 @@ class FrameStream:
             self._wake.set()
 
     def abort(self) -> None:
-        """Close the stream at once; both feeders end."""
+        """Close the stream at once, and drop what was not sent; both feeders end."""
         self.stream.abort()
+        self._waiting.clear()
+        self._rest, self.unsent_bytes, self._sent_of_rest_bytes = None, 0, 0
         self._failed = self._failed or ABORTED
         self._wake.set()
 
@@ -184,6 +188,8 @@ class FrameStream:
             rest = self._rest
             with trio.fail_after(SEND_TIMEOUT_S):
                 await self._send.send_all(rest)
+            if self._failed:
+                return
             self._left(len(rest))
             self._sent_of_rest_bytes = 0
             self._rest = memoryview(self._piece()) if self._waiting else None
@@ -227,10 +233,10 @@ class FrameStream:
                 return error
 
     async def _hand_on(self, frames: list[Frame]) -> None:
-        for at in range(0, len(frames), STEP_FRAMES):
+        for at in range(0, len(frames), self._step_frames):
             if at:
                 await self._before_read(0)
-            step = tuple(frames[at : at + STEP_FRAMES])
+            step = tuple(frames[at : at + self._step_frames])
             size_bytes = sum(map(frame_bytes, step))
             await self._deliver(Received(number=self.number, frames=step, size_bytes=size_bytes))
 

@@ -17,6 +17,7 @@ from actors.errors import ConfigError
 from actors.events import namesrv as events
 from actors.events.runtime import ActorCrashed
 from actors.namesrv.routes import BEHIND_MAX, NameServerStatus
+from actors.namesrv.tree import UNANSWERED_MAX
 from wire.broker.codes import RequestCode
 from wire.dledger.files import decode_properties_file
 from wire.remoting.frame import encode_frame
@@ -198,7 +199,8 @@ async def test_routes_are_told_while_a_change_is_saved(autojump_clock: trio.abc.
     async with lan() as net:
         disk = net.disk = LateDisk("kvConfig")
         async with net.serving():
-            broker, operator = await net.call("a"), await net.call("client")
+            broker = await net.call("a")
+            operators = [await net.call("client") for _ in range(BEHIND_MAX // UNANSWERED_MAX + 1)]
             disk.late_s = 10.0
             requests = [
                 Header(code=code, opaque=opaque, ext_fields={**KV, "value": f"{opaque}"})
@@ -208,13 +210,22 @@ async def test_routes_are_told_while_a_change_is_saved(autojump_clock: trio.abc.
                     *[RequestCode.GET_KV_CONFIG] * BEHIND_MAX,
                 ])
             ]  # fmt: skip
-            await operator.client.put(*(encode_frame(each) for each in requests))
             begun_s = trio.current_time()
+            steps = [
+                requests[at : at + UNANSWERED_MAX] for at in range(0, len(requests), UNANSWERED_MAX)
+            ]
+            for operator, step in zip(operators, steps, strict=True):
+                await operator.client.put(*map(encode_frame, step))
+                await trio.sleep(0.01)  # so that the first ones come first
             await trio.sleep(1)
             await broker.register("x", "y")
             assert await broker.addresses("x") == {"a": {0: "a:0"}}
             assert trio.current_time() - begun_s < 2
-            found = [(await operator.client.next_frame()).header for _ in requests]
+            found = [
+                (await operator.client.next_frame()).header
+                for operator, step in zip(operators, steps, strict=True)
+                for _ in step
+            ]
             assert trio.current_time() - begun_s >= 20
     codes = {each.opaque: each.code for each in found}
     assert [codes.pop(opaque) for opaque in range(4)] == [0, 0, 0, 0]

@@ -15,6 +15,7 @@ from frame_client import FrameClient
 
 from actors.env.protocols import Address, Listener, Network
 from actors.remoting.client import Call, RemotingClient
+from actors.remoting.connection import UNANSWERED_MAX
 from actors.remoting.requests import Answer, Channel, Processors, Request, plain, posted_to
 from actors.remoting.server import ServerSettings, anybody, rpc_server
 from actors.runtime import (
@@ -171,6 +172,7 @@ async def serving(
     posted: bool = False,
     may_connect: Callable[[str], bool] = anybody,
     connections_max: int = 64,
+    unanswered_max: int = UNANSWERED_MAX,
     network: Network | None = None,
     port: int = PORT,
     **options: Any,
@@ -205,6 +207,7 @@ async def serving(
                 session=remembered,
                 next_connection=itertools.count(1).__next__,
                 connections_max=connections_max,
+                unanswered_max=unanswered_max,
             )
             return SupervisorSpec(
                 children=(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from functools import partial
 from typing import Any
 
@@ -373,21 +374,26 @@ async def test_it_is_cut_off_before_all_its_answers_are_encoded(autojump_clock: 
 async def test_many_that_do_not_read_take_the_ports_room_for_moments_only(
     autojump_clock: object,
 ) -> None:
-    """All of it: others are answered busy until those have taken nothing for some seconds."""
-    async with serving() as port:
+    """All of it: others are answered busy until those have taken nothing for some seconds.
+
+    A part is kept for who holds nothing, so it takes many that do not read.
+    """
+    async with serving(connections_max=256) as port:
         port.table[1] = lambda request: Answer(body=bytes(MIB))
-        other = await port.connect("b")
-        for _ in range(12):
-            deaf = await port.connect()
+        other, codes = await port.connect("b"), []
+        for count in (12, 60):
+            deaf = [await port.connect() for _ in range(count)]
             for turn in range(3):
-                await deaf.put(*(frame(1, turn * 100 + each) for each in range(100)))
+                for each in deaf:
+                    await each.put(*(frame(1, turn * 100 + number) for number in range(100)))
                 await trio.sleep(0.1)
-        assert (await port.ask(other, frame(1))).header.code == ResponseCode.SYSTEM_BUSY
+            codes.append((await port.ask(other, frame(1))).header.code)
+        assert codes == [0, ResponseCode.SYSTEM_BUSY]
         assert port.seen(RPCConnectionClosed) == []
         await trio.sleep(STALLED_S)
-        answers = [await port.ask(other, frame(1)) for _ in range(4)]
+        answers = [await port.ask(other, frame(1)) for _ in range(2)]
         assert answers[0].header.code == ResponseCode.SYSTEM_BUSY
-        assert len(answers[-1].body) == MIB
+        assert len(answers[1].body) == MIB
         assert {each.reason for each in port.seen(RPCConnectionClosed)} == {TAKES_NOTHING}
 
 
@@ -454,6 +460,47 @@ async def test_unanswered_requests_are_bounded(autojump_clock: object) -> None:
                 await trio.sleep(0.1)
             for _ in range(many):
                 await client.next_frame()
+
+
+async def test_a_client_that_asks_much_at_once_lets_others_in_between(
+    autojump_clock: object,
+) -> None:
+    """Each connection may have a few requests in the line of the actor that they share."""
+    most, greedy_count, each_asks = 16, 20, 300
+    async with serving(posted=True, unanswered_max=most) as port:
+        greedy = [await port.connect() for _ in range(greedy_count)]
+        for client in greedy:
+            await client.put(*(frame(LATER, opaque) for opaque in range(1, each_asks + 1)))
+        await trio.sleep(1)
+        assert len(port.kept) == greedy_count * most
+        other = await port.connect("b")
+        assert (await port.ask(other, frame())).header.remark == "seen"
+        while len(port.kept) < greedy_count * each_asks or not port.kept[-1].answered:
+            for each in port.kept:
+                each.send(Answer())
+            await trio.sleep(0.1)
+        for client in greedy:
+            for _ in range(each_asks):
+                await client.next_frame()
+
+
+async def test_what_was_not_sent_does_not_outlive_its_connection(autojump_clock: object) -> None:
+    """Though requests are still waited for that know it, and the port's room is free again."""
+    async with serving() as port:
+        port.table[1] = lambda request: Answer(body=bytes(7 * MIB))
+        client = await port.connect()
+        await client.put(frame(LATER, 1), frame(1, 2))
+        await trio.sleep(1)
+        (channel,) = port.channels
+        assert channel.unsent_bytes > 5 * MIB
+        client.stream.abort()
+        await trio.sleep(1)
+        assert len(port.seen(RPCConnectionClosed)) == 1
+        assert channel.unsent_bytes == 0
+        (waits,) = port.kept
+        assert waits.channel is channel
+        held = gc.get_referents(channel, channel._frames)  # type: ignore[attr-defined]
+        assert not [each for each in held if isinstance(each, bytes) and len(each) > MIB]
 
 
 @pytest.mark.parametrize("large", ["body", "field"])
