@@ -54,7 +54,7 @@ def autoswitch_rows() -> tuple[Guarantee, ...]:
             mode="autoswitch, `all_ack_in_sync_state_set = false`, `in_sync_replicas = n`",
             returns_when=_fixed("n", "on its disk " + _OR_WRITTEN.format("in its page cache")),
             holds_after=_fixed_holds("power loss " + _OR_WRITTEN.format("not power loss")),
-            judges=("OneMasterPerEpoch",),
+            judges=("AcknowledgedIsOnEnough", "SyncedSurvives", "AcknowledgedSurvives"),
         )
     )
     return tuple(rows)

@@ -407,6 +407,7 @@ def _group_transfer(own: ReplicaSetup, setup: Setup) -> GroupTransfer:
         own=broker_id,
         members=frozenset(told.in_sync),
         set_epoch=told.in_sync_epoch,
+        least=group.least_in_sync,
         epoch_start_bytes=epochs.history[-1].start_bytes if epochs.history else 0,
         not_catchup_s=group.ha_max_time_slave_not_catchup_s,
         end_bytes=confirmed_bytes,  # what is written may not be on the disk yet

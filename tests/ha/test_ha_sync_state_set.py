@@ -297,6 +297,21 @@ class Append:
     deadline_s: float = 3.0
 
 
+def test_nothing_is_confirmed_with_fewer_members_than_an_append_needs() -> None:
+    found = connected(2)
+    found.least = 2
+    found.grew(1500, 1.0)
+    assert found.gone(2, 20, 1.0) == asks(1)
+    found.unanswered(1.1)  # the controller may have that set
+    found.joined(2, 21, 1.2, async_learner=False)
+    assert found.acked(2, 21, 1500, 1.2) == NOTHING
+    assert (found.confirm_bytes, found.in_sync_count) == (1000, 1)
+    found.adopted(frozenset({1}), 8, 2.2)
+    assert (found.confirm_bytes, found.in_sync_count) == (1000, 1)
+    found.adopted(frozenset({1, 2}), 9, 2.3)
+    assert (found.confirm_bytes, found.in_sync_count) == (1500, 2)
+
+
 def waits(found: SyncStateSet, need: int = ALL_IN_SYNC, least: int = 1) -> TransferWait[Append]:
     policy = InSyncStateSet(members=found, in_sync_replicas=need, min_in_sync_replicas=least)
     wait: TransferWait[Append] = TransferWait(
@@ -375,13 +390,17 @@ class Request:
 class Group(RuleBasedStateMachine):
     """A master, replicas 2 and 3, the learner 4, and a controller behind a link that loses answers.
 
-    What a member of the controller's set lacks was never confirmed.
+    What a member of the controller's set lacks was never confirmed, nor anything while that has
+    fewer members than appends need.
     """
+
+    least = 1
 
     def __init__(self) -> None:
         super().__init__()
         self.now_s = 0.0
         self.found = master(end=0, confirm=0, epoch_start=0)
+        self.found.least = self.least
         self.members, self.set_epoch = self.found.members, self.found.set_epoch
         self.held = {1: 0, 2: 0, 3: 0, 4: 0}
         self.connections = {2: 0, 3: 0, 4: 0}  # 0: not connected
@@ -484,6 +503,7 @@ class Group(RuleBasedStateMachine):
     def members_hold_what_is_confirmed(self) -> None:
         confirmed = self.found.confirm_bytes
         assert self.highest <= confirmed <= self.held[1]
+        assert confirmed == self.highest or len(self.members) >= self.least
         self.highest = confirmed
         assert all(self.held[replica] >= confirmed for replica in self.members)
 
@@ -509,11 +529,30 @@ class Group(RuleBasedStateMachine):
         assert self.found.confirm_bytes == self.held[1]
 
 
-TestGroup = Group.TestCase
+class GroupOfTwo(Group):
+    """The same, where two have to be in sync."""
+
+    least = 2
+
+
+TestGroup, TestGroupOfTwo = Group.TestCase, GroupOfTwo.TestCase
 TestGroup.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestGroupOfTwo.settings = TestGroup.settings
 
 
 # ---- the lease ----
+
+
+def test_the_end_of_the_lease_is_no_copy() -> None:
+    found = connected(2)
+    policy = InSyncStateSet(members=found, in_sync_replicas=3, min_in_sync_replicas=1)
+    found.joined(3, 30, 0.0, async_learner=False)
+    found.acked(3, 30, 600, 0.1)
+    assert policy.copied_bytes(3, 1000, ()) == 600
+    found.lease_until_s = 1.0
+    found.tick(2.0)
+    assert (found.has_lease, found.confirm_bytes) == (False, 1000)
+    assert policy.copied_bytes(3, 1000, ()) == 600
 
 
 @pytest.mark.parametrize("need", [ALL_IN_SYNC, 2])

@@ -78,3 +78,19 @@ def test_a_replica_with_an_empty_disk_takes_the_place_of_the_one_before() -> Non
     )
     assert outcome.violations == ()
     assert outcome.counts["fault new_disk"] == 2
+
+
+def test_an_append_of_two_is_not_answered_by_one() -> None:
+    """A slave goes while appends wait for it, and the set shrinks to the master."""
+    outcome = run(
+        "at 2.0 slow_sync n0 for 8.0 extra 0.3",
+        "at 2.0 slow_sync n1 for 8.0 extra 0.3",
+        "at 3.0 kill n0 for 0.5",
+        "at 6.0 kill n0 for 0.5",  # it is a slave now, if it was not before
+        nodes=3,
+        until_s=12.0,
+        min_in_sync_replicas=2,
+    )
+    assert outcome.violations == ()
+    assert outcome.counts["sets changed"] > 3
+    assert outcome.counts["unknown records"] > 0

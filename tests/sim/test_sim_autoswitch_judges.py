@@ -14,14 +14,15 @@ from actors.sim.history import FaultInjected, Observation
 from actors.sim.world import SimEvent
 
 WITHOUT_LEASE = "n9"
-GROUP = AutoSwitchGroup(name="orders", members=("n0", "n1", "n2"))
+GROUP = AutoSwitchGroup(name="orders", members=("n0", "n1", "n2"), min_in_sync_replicas=1)
 
 
 @attrs.frozen
 class Logs:
-    """Logs of nodes that are all on their disks; implements `LogBytes`."""
+    """Logs of nodes, all on their disks but for those of `unsynced`; implements `LogBytes`."""
 
     held: dict[str, bytes]
+    unsynced: str = ""
     master: str = "n0"
 
     def begin(self, node: str) -> int:
@@ -30,7 +31,9 @@ class Logs:
     def written(self, node: str, start: int, end: int) -> bytes:
         return self.held.get(node, b"")[start:end]
 
-    durable = written
+    def durable(self, node: str, start: int, end: int) -> bytes:
+        held = self.written(node, start, end)
+        return bytes(len(held)) if node == self.unsynced else held
 
 
 def told(node: str, event: Any, path: str = "orders/group_transfer") -> SimEvent:
@@ -76,6 +79,16 @@ def test_what_a_member_of_the_set_lacks_must_not_be_acknowledged() -> None:
     ):
         expected = ["AcknowledgedIsOnTheSet"] * objects
         assert objections(Logs(held), (*observed, ACKNOWLEDGED)) == expected
+    for unsynced in ("n0", "n1"):
+        logs = Logs({"n0": b"abcd", "n1": b"abcd"}, unsynced)
+        assert objections(logs, (*grown, ACKNOWLEDGED)) == ["AcknowledgedIsOnTheSet"]
+
+
+def test_fewer_than_the_group_needs_in_the_set_acknowledge_nothing() -> None:
+    group = attrs.evolve(GROUP, min_in_sync_replicas=2)
+    logs, seen = Logs({"n0": b"abcd", "n1": b"abcd"}), (*NAMED, told("n0", ELECTED))
+    assert objections(logs, (*seen, ACKNOWLEDGED), group) == ["AcknowledgedIsOnTheSet"]
+    assert objections(logs, (*seen, told("n0", BOTH), ACKNOWLEDGED), group) == []
 
 
 def test_bytes_that_have_rotted_are_not_compared_until_they_are_put_back() -> None:
@@ -133,7 +146,7 @@ def test_a_master_without_a_lease_or_of_an_older_epoch_acknowledges_nothing() ->
 
 
 def test_no_learner_is_elected_or_in_the_set() -> None:
-    group = attrs.evolve(GROUP, learners=("n1",), min_in_sync_replicas=1)
+    group = attrs.evolve(GROUP, learners=("n1",))
     seen = (*NAMED, told("n0", ELECTED))
     assert objections(Logs({}), seen, group) == []
     assert objections(Logs({}), (*seen, told("n0", BOTH)), group) == ["LearnersStayOut"]
@@ -173,3 +186,6 @@ def test_a_fixed_number_of_replicas_has_what_is_acknowledged() -> None:
     for held, objects in ((b"abcd", False), (b"abc", True), (b"abxd", True)):
         logs = Logs({"n0": b"abcd", "n2": held})
         assert objections(logs, seen, group) == ["AcknowledgedIsOnEnough"] * objects
+    for unsynced in ("n0", "n2"):
+        logs = Logs({"n0": b"abcd", "n2": b"abcd"}, unsynced)
+        assert objections(logs, seen, group) == ["AcknowledgedIsOnEnough"]

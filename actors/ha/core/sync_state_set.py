@@ -19,7 +19,9 @@ Differs from upstream:
   becomes a candidate: nothing is confirmed without it for CANDIDATE_S, in which it reaches what is
   confirmed, and then the controller is asked for it.
 - The confirm offset never falls. It does not rise while a member of either set is not connected,
-  nor once the lease has ended, as another replica may be master then (T13).
+  nor while either has fewer members than an append needs: upstream looks at that before it writes,
+  and answers what was written by then once the master alone has it. Nor does it once the lease has
+  ended, as another replica may be master then (T13).
 - Replicas are counted by their ids, of each the newest connection; learners count nowhere.
 """
 
@@ -87,6 +89,7 @@ class SyncStateSet:
         members, set_epoch: as the controller said last.
         epoch_start_bytes: where the master's epoch begins; who has not all before it is not in
             sync.
+        least: with fewer members nothing is confirmed. Upstream: minInSyncReplicas.
         not_catchup_s: a member that was behind for longer leaves. Upstream:
             haMaxTimeSlaveNotCatchup.
         end_bytes: the end of the own log, as far as it counts.
@@ -99,6 +102,7 @@ class SyncStateSet:
     members: frozenset[int]
     set_epoch: int
     epoch_start_bytes: int
+    least: int = 1
     not_catchup_s: float
     end_bytes: int
     confirm_bytes: int
@@ -106,6 +110,7 @@ class SyncStateSet:
     lease_until_s: float = math.inf
     _asked: frozenset[int] | None = attrs.field(default=None, init=False)
     _doubtful: frozenset[int] = attrs.field(default=frozenset(), init=False)
+    _fewest: float = attrs.field(default=math.inf, init=False)  # members of one in doubt
     _ask_again_s: float = attrs.field(default=0.0, init=False)
     _is_stale: bool = attrs.field(default=False, init=False)
     _replicas: dict[int, _Replica] = attrs.field(factory=dict, init=False)  # connected ones
@@ -125,8 +130,8 @@ class SyncStateSet:
     @property
     def in_sync_count(self) -> int:
         """How many are surely in sync; an append that needs more is refused."""
-        asked = len(self._asked) if self._asked is not None else len(self.members)
-        return min(len(self.members), asked)
+        asked = math.inf if self._asked is None else len(self._asked)
+        return int(min(len(self.members), asked, self._fewest))
 
     @property
     def has_lease(self) -> bool:
@@ -140,13 +145,12 @@ class SyncStateSet:
 
     def held_by(self, copies: int) -> int:
         """The end of what so many hold: the master and others, distinct and no learners; without
-        a lease, what is confirmed.
+        a lease, of what is confirmed besides.
         """
-        if not self.has_lease:
-            return self.confirm_bytes
         acks = [each.ack_bytes or 0 for each in self._replicas.values() if not each.async_learner]
         held = sorted((self.end_bytes, *acks), reverse=True)
-        return held[copies - 1] if copies <= len(held) else 0
+        end_bytes = held[copies - 1] if copies <= len(held) else 0
+        return end_bytes if self.has_lease else min(end_bytes, self.confirm_bytes)
 
     def joined(self, replica: int, connection: int, now_s: float, *, async_learner: bool) -> None:
         """Note a connection whose handshake was accepted; it is the replica's newest."""
@@ -192,7 +196,8 @@ class SyncStateSet:
             self._is_stale = True  # it has another master, too
             return NOTHING
         self.members, self.set_epoch = members, set_epoch
-        self._asked, self._doubtful, self._is_stale = None, frozenset(), False
+        self._settle()
+        self._is_stale = False
         self._ask_again_s = 0.0
         self._look_for_absent()
         return self.tick(now_s)
@@ -204,13 +209,15 @@ class SyncStateSet:
             self._is_stale = True
             self.unanswered(now_s)
             return NOTHING
-        self._asked, self._doubtful = None, frozenset()
+        self._settle()
         self._ask_again_s = now_s + ASK_AGAIN_S
         return self.tick(now_s)
 
     def unanswered(self, now_s: float) -> None:
         """It is not known what became of the request."""
-        self._doubtful |= self._asked or frozenset()
+        if self._asked is not None:
+            self._doubtful |= self._asked
+            self._fewest = min(self._fewest, len(self._asked))
         self._asked = None
         self._ask_again_s = now_s + ASK_AGAIN_S
 
@@ -226,12 +233,16 @@ class SyncStateSet:
         self._asked = wanted
         return Effects(alter=wanted)
 
+    def _settle(self) -> None:
+        """Forget what was asked for: the controller's set is known."""
+        self._asked, self._doubtful, self._fewest = None, frozenset(), math.inf
+
     def _look_for_absent(self) -> None:
         for replica in sorted(self.members - {self.own} - self._replicas.keys()):
             self._absent.setdefault(replica, self.now_s)
 
     def _confirm(self) -> None:
-        if not self.has_lease:
+        if not self.has_lease or self.in_sync_count < self.least:
             return
         candidates = {
             replica

@@ -22,7 +22,7 @@ class NewDisk(Action[AutoSwitchRunner]):
     with an id of its own, while everything else goes on.
 
     An operator does this only once the controllers have named another master, with this replica
-    down. What its controllers keep, if it is one, stays.
+    down, and while no copy is damaged. What its controllers keep, if it is one, stays.
     """
 
     name = "new_disk"
@@ -40,7 +40,7 @@ class NewDisk(Action[AutoSwitchRunner]):
         with trio.move_on_after(CONFIRMED_WITHIN_S):
             while not (led := any(_led_since(runner, killed_s))):  # noqa: ASYNC110 - virtual time
                 await trio.sleep(LOOK_S)
-            if led and not runner.is_on(name):
+            if led and not runner.is_on(name) and not runner.atlas.damaged:
                 runner.began(fault)
                 runner.wipe(name)
         await runner.up(name)

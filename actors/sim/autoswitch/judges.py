@@ -13,6 +13,7 @@ import attrs
 
 from actors.config import AutoSwitchGroup
 from actors.events import broker, controller, ha, store
+from actors.log_types import Receipt
 from actors.sim.classic.judges.checkers import (
     AcknowledgedMonotonic,
     LogTiles,
@@ -67,11 +68,12 @@ class Known:
 
     Attributes:
         acknowledged: all bytes of the log below the end of what was acknowledged, as whoever did
-            so had them on its disk.
+            so had written them.
         nodes: the nodes of the replicas' ids.
         in_sync: the newest sync state set that anybody told of.
         epochs: in which epoch each node was master last.
         newest: the newest epoch that has begun, and where.
+        answered: what was acknowledged, as ranges with the epoch of who did.
     """
 
     group: AutoSwitchGroup
@@ -82,6 +84,7 @@ class Known:
     in_sync: tuple[int, ...] = attrs.field(default=(), init=False)
     epochs: dict[str, int] = attrs.field(factory=dict, init=False)
     newest: tuple[int, int] = attrs.field(default=(0, 0), init=False)
+    answered: list[tuple[int, int, int]] = attrs.field(factory=list, init=False)
     _set: tuple[int, int] = attrs.field(default=(0, 0), init=False)  # epoch, number
 
     def see(self, seen: Observation) -> Iterator[str]:
@@ -108,9 +111,20 @@ class Known:
             case ha.SyncStateSetTaken(in_sync=in_sync, set_epoch=number):
                 # A controller that has decided may end before it says so.
                 self._newest((self.epochs.get(seen.node, 0), number), in_sync)
-            case ha.AppendsAcknowledged(next_bytes=end) if self.is_of(seen):
-                first = len(self.acknowledged)
-                self.acknowledged += self.logs.durable(seen.node, first, end)
+            case ha.AppendsAcknowledged(first_bytes=first, next_bytes=end) if self.is_of(seen):
+                epoch, known = self.epochs.get(seen.node, 0), len(self.acknowledged)
+                self.answered.append((first, end, epoch))
+                if self.group.all_ack_in_sync_state_set or epoch == self.newest[0]:
+                    self.acknowledged += self.logs.written(seen.node, known, end)
+
+    def taken_back(self, receipt: Receipt) -> bool:
+        """Whether what an append was answered with is behind the begin of a newer epoch than that
+        of who has answered it.
+        """
+        number, start = self.newest
+        return receipt.next > start and any(
+            first < receipt.next <= end and epoch < number for first, end, epoch in self.answered
+        )
 
     def is_of(self, seen: SimEvent) -> bool:
         """Whether an event is of this group."""
@@ -172,8 +186,8 @@ class AcknowledgedIsInEpochs:
 
 @attrs.define(kw_only=True)
 class AcknowledgedIsOnTheSet:
-    """What is acknowledged is on the disks of all that the controllers could elect now, and so is
-    whatever was acknowledged before, on who comes into the set.
+    """What is acknowledged is on the disks of all that the controllers could elect now, as many as
+    the group needs, and so is whatever was acknowledged before, on who comes into the set.
     """
 
     known: Known
@@ -184,6 +198,9 @@ class AcknowledgedIsOnTheSet:
             case SimEvent(event=ha.AppendsAcknowledged(first_bytes=first, next_bytes=end)):
                 if known.is_of(seen):
                     what = f"{seen.node} acknowledges {first} to {end}"
+                    count, least = len(known.in_sync), known.group.least_in_sync
+                    if known.in_sync and count < least:
+                        yield f"{what}: {count} replicas are in the set, {least} have to be"
                     yield from self._judge(what, first, seen.node)
             case SimEvent(event=controller.SyncStateSetChanged(in_sync=in_sync)):
                 yield from self._judge(f"the set is {in_sync}", 0, "")
@@ -209,7 +226,7 @@ class AcknowledgedIsOnEnough:
             case SimEvent(event=ha.AppendsAcknowledged(first_bytes=first, next_bytes=end)):
                 if not known.is_of(seen):
                     return
-                wanted = known.logs.durable(seen.node, first, end)
+                wanted = known.logs.written(seen.node, first, end)
                 holding = [
                     node
                     for node in known.group.voters
@@ -334,7 +351,6 @@ def judges(known: Known, has_lease: Callable[[str], bool | None]) -> tuple[Invar
         SyncedSurvives(known=known),
         ReportedIsHeld(group=group, logs=logs),
         NoDamagedCopyCounts(group=group, logs=logs),
-        ReadsAgree(segment_bytes=group.segment_bytes),
         AcknowledgedMonotonic(),
         LogTiles(segment_bytes=group.segment_bytes),
         NoSilentStall(group=group),
@@ -344,6 +360,7 @@ def judges(known: Known, has_lease: Callable[[str], bool | None]) -> tuple[Invar
         return (*always, AcknowledgedIsOnEnough(known=known))
     return (
         *always,
+        ReadsAgree(segment_bytes=group.segment_bytes),
         AcknowledgedIsInEpochs(known=known),
         AcknowledgedIsOnTheSet(known=known),
         NewestMasterAcknowledges(known=known, has_lease=has_lease),

@@ -13,6 +13,7 @@ import trio
 from actors.config import AutoSwitchGroup, ClusterConfig, DLedgerGroup
 from actors.config.controllers import DEFAULTS
 from actors.config.dledger import CONTROLLERS, ControllerSettings
+from actors.config.kinds import guarantee_of
 from actors.node.autoswitch import AutoSwitchPart
 from actors.sim import workload
 from actors.sim.actions.action import Ground, draw_script
@@ -28,7 +29,7 @@ from actors.sim.classic.judges.operations import client_operations
 from actors.sim.classic.judges.validations import validate
 from actors.sim.classic.log_bytes import DiskLogBytes
 from actors.sim.cluster import API_PORT, SMALL, SimCluster
-from actors.sim.history import History
+from actors.sim.history import History, Observation
 from actors.sim.judges.linear.judge import judge_log
 from actors.sim.machines import NotConverged, sim_config
 from actors.sim.plan import FAULTS_S, Expected, Observe, Plan, Stage, draw_disk, draw_network
@@ -38,6 +39,8 @@ from actors.sim.world import World
 GROUP: Final = "orders"
 CONTROLLER_PORT: Final = 9878
 SMALL_LEDGER: Final = {"data_file_bytes": 1 << 20, "index_file_bytes": 128 << 10}
+FIXED_SHARE: Final = 0.15
+"""In so many runs an append needs a fixed number of copies, whatever the sync state set is."""
 LEARNERS_SHARE: Final = 0.4
 """So many runs with replicas enough have one that only copies the log."""
 CONVERGE_S: Final = 120.0
@@ -61,7 +64,8 @@ class AutoSwitchStage(Stage):
         self.tally = AutoSwitchTally()
         self._logs = DiskLogBytes(cluster, group)
         known = Known(group=group, logs=self._logs)
-        self.history = History(judges(known, self._has_lease), observe)
+        self.history = History(judges(known, self._has_lease), self._observed)
+        self._observe = observe
         world.on_event.append(self.history.add)
         load = Workload(cluster, GROUP, self.history, plan.load, world.rng("load"))
         self.loads = (load,)
@@ -71,6 +75,7 @@ class AutoSwitchStage(Stage):
             history=self.history,
             actions=ACTIONS,
             flowing=load.flowing,
+            known=known,
         )
 
     async def converge(self, nursery: trio.Nursery) -> None:
@@ -90,6 +95,11 @@ class AutoSwitchStage(Stage):
                 await trio.sleep(LOOK_S)
             return
         raise NotConverged(GROUP, CONVERGE_S, {}, "no master is open with all in its set")
+
+    def _observed(self, seen: Observation) -> None:
+        if self._observe is not None:
+            self._observe(seen)
+        self.faults.hears(seen)
 
     def _nodes(self) -> list[Any]:
         found = (self.machines.running(name) for name in self._group.members)
@@ -121,10 +131,12 @@ class AutoSwitchStage(Stage):
     def judge(self) -> None:
         """Implements `Stage`."""
         cluster, history = self.machines, self.history
-        found = judge_log(list(client_operations(self._group, history.observations)))
-        history.judged("Linearizable", map(str, found))
+        is_all = self._group.all_ack_in_sync_state_set
+        if is_all:
+            found = judge_log(list(client_operations(self._group, history.observations)))
+            history.judged("Linearizable", map(str, found))
         if not any(cluster.runs(name) for name in cluster.names):
-            validate(cluster, self._group, history, self._logs)
+            validate(cluster, self._group, history, self._logs, shown_stays=is_all)
 
 
 @attrs.frozen(kw_only=True)
@@ -168,8 +180,9 @@ class AutoSwitchPlan(Plan):
     def kind(self) -> str:
         group = self.config.groups[GROUP]
         return (
-            f"{self.replicas} replicas, {self.controllers} controllers, at least"
-            f" {group.sure_copies} in sync, {group.durability}"
+            f"{self.replicas} replicas, {self.controllers} controllers,"
+            f" {guarantee_of(group).mode.removeprefix('autoswitch, ')},"
+            f" learners {list(self.settings.get('learners', ()))}"
         )
 
     def can_shrink_to(self, nodes: int) -> bool:
@@ -197,8 +210,13 @@ class AutoSwitchPlan(Plan):
             "ha_max_time_slave_not_catchup_s": rng.choice([3.0, 15.0]),
             "controller_heart_beat_timeout_s": rng.choice([3.0, 10.0]),
         }
+        fixed = random.Random(f"{seed}:autoswitch:fixed")
+        if fixed.random() < FIXED_SHARE:
+            copies = fixed.randint(1, replicas)
+            settings |= {"all_ack_in_sync_state_set": False, "in_sync_replicas": copies}
         more = random.Random(f"{seed}:autoswitch:learners")
-        if replicas > settings["min_in_sync_replicas"] + 1 and more.random() < LEARNERS_SHARE:
+        needed = max(settings["min_in_sync_replicas"], settings.get("in_sync_replicas", 1))
+        if replicas > max(needed, 2) and more.random() < LEARNERS_SHARE:
             settings["learners"] = [more.choice(names[:replicas])]
         return cls(
             seed=seed,

@@ -4,12 +4,45 @@ from __future__ import annotations
 
 import attrs
 
+from actors.config import AutoSwitchGroup
+from actors.events import ha
+from actors.sim.actions.runner import Seen
+from actors.sim.autoswitch.judges import Known
 from actors.sim.classic.runner import FaultRunner
+from actors.sim.history import AppendAnswered, Observation
+from actors.sim.world import SimEvent
 
 
 @attrs.define(eq=False, kw_only=True)
 class AutoSwitchRunner(FaultRunner):
-    """The runner of an auto-switch cluster; see `Runner`."""
+    """The runner of an auto-switch cluster; see `Runner`.
+
+    Attributes:
+        known: what the judges know.
+    """
+
+    group: AutoSwitchGroup
+    known: Known
+
+    def saw(self, seen: Seen) -> None:
+        """Take an event, after the history: where a fixed number of copies is enough, an election
+        takes back what the new master has not.
+        """
+        super().saw(seen)
+        match seen:
+            case SimEvent(event=ha.EpochBegun(start_bytes=start)) if self.known.is_of(seen):
+                self._takes_back(seen.node, start)
+
+    def hears(self, seen: Observation) -> None:
+        """Take any observation: an answer of a master that was deposed meanwhile may come late."""
+        match seen:
+            case AppendAnswered(receipt=receipt) if receipt is not None:
+                if self.known.taken_back(receipt):
+                    self._takes_back(self.master, self.known.newest[1])
+
+    def _takes_back(self, node: str, start: int) -> None:
+        if not self.group.all_ack_in_sync_state_set:
+            self.note("lost", f"{node} {start}")
 
     def _tend(self, name: str) -> None:
         """Mend a node that rightly refuses to start.
