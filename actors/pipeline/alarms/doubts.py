@@ -33,7 +33,7 @@ SAID_MAX = 3
 SLACK_US = 1_000_000
 """How much older than a batch a node's last event may be without counting as silence: the batch's
 time rises by a millisecond with each batch, whatever its events are."""
-_DENIABLE = frozenset({"failover", "leaderless", "lag", "stalled"})
+_DENIABLE = frozenset({"failover", "leaderless", "lag", "stalled", "below_minimum"})
 
 
 @attrs.define
@@ -96,6 +96,8 @@ def _until_us(finding: Finding, limits: Limits) -> int:
     """Return the time until which an event would have denied the finding."""
     if finding.alarm == "stalled":
         return finding.at_us + limits.stall_us
+    if finding.alarm == "below_minimum":
+        return finding.at_us + finding.lasted_us
     return finding.at_us + (finding.value if finding.unit == "us" else 0)
 
 

@@ -4,13 +4,17 @@
 |---|---|---|---|
 | leads | RoleChanged to LEADER | the node | term |
 | masters | GroupOpened | the node | promotion |
+| elected | EpochBegun | the node | epoch |
 | knows | RoleChanged, SlaveVerified, MasterLost, GroupOpened | leader or master, "" for none | |
+| knows | EpochBegun, RoleGiven, LeaseChanged; likewise | likewise | |
+| set | SyncStateSetTaken; RoleGiven, with NO_SET | | replicas in sync |
+| needs | GroupConfigured of an auto-switch group | | replicas that an append needs |
 | wrote | RecordsAppended, RecoveryFinished | | end of the log, bytes |
 | acked | SlaveAcked | the slave | bytes |
 | committed | CommittedRose | the node | index |
 | fenced | MasterFenced | | |
 | rotten | RotFound | why | first byte of the range |
-| classic | GroupConfigured of a classic group | | |
+| classic | GroupConfigured of a group whose leader is a master | | |
 | java | likewise, with Java members | | |
 | anew | the first one of a log that begins anew; for each group of the node | | |
 | started | NodeStarted; likewise | | |
@@ -41,6 +45,8 @@ no events, been suspended, or had its clock set ahead; the log does not show whi
 default of `limits.Limits.silent_s`."""
 BACK_US: Final = 1_000_000
 """A clock that goes back by fewer microseconds is being adjusted; no alarm's limit is as short."""
+NO_SET: Final = -1
+"""In place of the number of replicas in sync: the node is no master with a set any more."""
 DOUBTS: Final = frozenset({"missing", "clock"})
 NUMBERS: Final = frozenset({"wrote", "acked", "committed"})
 
@@ -80,10 +86,21 @@ def _opened(head: Head, fields: dict[str, Any]) -> Iterator[_Told]:
 
 
 def _configured(_: Head, fields: dict[str, Any]) -> Iterator[_Told]:
-    if fields["mode"] == "classic":
+    if fields["mode"] in ("classic", "autoswitch"):
         yield "classic", "", 0
+        if fields["mode"] == "autoswitch":
+            yield "needs", "", fields["sure_copies"]
         if fields["java_members"]:
             yield "java", "", 0
+
+
+def _elected(head: Head, fields: dict[str, Any]) -> Iterator[_Told]:
+    yield "elected", head.node, fields["epoch"]
+    yield "knows", head.node, 0
+
+
+def _leased(head: Head, fields: dict[str, Any]) -> Iterator[_Told]:
+    yield "knows", head.node if fields["holds"] else "", 0
 
 
 TOLD: Final[dict[str, Callable[[Head, dict[str, Any]], Iterable[_Told]]]] = {
@@ -95,6 +112,10 @@ TOLD: Final[dict[str, Callable[[Head, dict[str, Any]], Iterable[_Told]]]] = {
     "RecoveryFinished": lambda _, fields: [("wrote", "", fields["end_bytes"])],
     "SlaveAcked": lambda _, fields: [("acked", fields["slave"], fields["offset_bytes"])],
     "CommittedRose": lambda head, fields: [("committed", head.node, fields["index"])],
+    "EpochBegun": _elected,
+    "RoleGiven": lambda _, __: [("knows", "", 0), ("set", "", NO_SET)],
+    "LeaseChanged": _leased,
+    "SyncStateSetTaken": lambda _, fields: [("set", "", len(fields["in_sync"]))],
     "GroupConfigured": _configured,
     "MasterFenced": lambda _, __: [("fenced", "", 0)],
     "RotFound": lambda _, fields: [("rotten", fields["why"], fields["first_bytes"])],

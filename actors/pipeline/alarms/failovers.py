@@ -2,10 +2,10 @@
 
 The time is measured by the node's own log and clock. It begins with the event by which the node
 lost its leader, or with its start, and ends with the event by which it knows a leader again. A
-master knows itself once it takes appends. A time that lasts is reported when the common time has
-passed the limit. It also ends with the boot, because then the node has ended; if it was too long by
-then it is reported nevertheless, whenever it is read. A group that was reported without a leader is
-reported again once it has one.
+master knows itself once it takes appends, that of an auto-switch group while it has a lease. A time
+that lasts is reported when the common time has passed the limit. It also ends with the boot,
+because then the node has ended; if it was too long by then it is reported nevertheless, whenever it
+is read. A group that was reported without a leader is reported again once it has one.
 
 Two cases are not found. One is a master that is fenced after it took appends, because no event
 shows that a fence has ended, and its epoch goes on. The other is the start of a node in a classic

@@ -21,24 +21,27 @@ class Finding:
     """One alarm.
 
     Attributes:
-        alarm: two_leaders, failover, leaderless, lag, stalled, begun_anew or rotten; with _over
-            behind it, the end of a failover, leaderless, lag or stalled that was reported while it
-            lasted.
+        alarm: two_leaders, failover, leaderless, lag, stalled, below_minimum, begun_anew or rotten;
+            with _over behind it, the end of a failover, leaderless, lag, stalled or below_minimum
+            that was reported while it lasted.
         group: the group that it is about.
         subject: for two_leaders, the node that led already; for failover, the lost leader; for
-            leaderless ""; for begun_anew, the node; for rotten, how the damage is known; else the
-            follower.
+            leaderless ""; for begun_anew, the node; for rotten, how the damage is known; for
+            below_minimum, how many replicas an append needs; else the follower.
         node, boot, seq: the event that shows it, or with which it began; for an end, the event that
             shows the end.
         at_us: when it happened, by that node's clock.
-        value: for two_leaders, the term or promotion; for failover and leaderless, the microseconds
-            so far; for begun_anew, the boot's number; for rotten, the first damaged byte; for
-            lag_over, the largest lag; else the follower's present lag.
-        unit: the unit of `value`: "term", "promotion", "us", "boot", "bytes", "entries".
-        is_over: for failover and leaderless, whether the group has a leader again.
+        value: for two_leaders, the term, promotion or epoch; for failover and leaderless, the
+            microseconds so far; for begun_anew, the boot's number; for rotten, the first damaged
+            byte; for below_minimum, how many replicas are in sync; for lag_over, the largest lag;
+            else the follower's present lag.
+        unit: the unit of `value`: "term", "promotion", "epoch", "us", "boot", "replicas", "bytes",
+            "entries".
+        is_over: for failover and leaderless, whether the group has a leader again; for
+            below_minimum, whether the set is large enough again, or of no master.
         lacked: for failover and leaderless, what the node had not: "leader", or "master" in a
             classic group.
-        lasted_us: for an end, how long it lasted, in microseconds.
+        lasted_us: for an end, how long it lasted; for below_minimum, so far; in microseconds.
         doubt: which missing events could deny it, or which clock was set, for people; see
             `doubts`.
     """
@@ -121,6 +124,13 @@ _SAYS: Final[dict[str, Callable[[Finding], str]]] = {
     ),
     "stalled_over": lambda it: (
         f"{it.subject} moves again after {_seconds(it)}, {it.value:,} {it.unit} behind"
+    ),
+    "below_minimum": lambda it: (
+        f"{it.node} {'had' if it.is_over else 'has had'} {it.value} of {it.subject} replicas in"
+        f" sync for {_seconds(it)}, and {'took' if it.is_over else 'takes'} no appends"
+    ),
+    "below_minimum_over": lambda it: (
+        f"{it.node} lacks no replicas in sync any more, after {_seconds(it)}"
     ),
     "begun_anew": lambda it: f"{it.node} begins anew: its directory was emptied, or put back",
     "rotten": lambda it: (

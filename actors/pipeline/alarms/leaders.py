@@ -1,4 +1,4 @@
-"""The rule: a term has one leader, and a promotion one master. It needs no order and no clock.
+"""The rule: a term has one leader, a promotion or epoch one master. It needs no order and no clock.
 
 What a node led is forgotten once it begins anew. Where all nodes of a group begin anew, their terms
 do as well: a node that leads before the others are read may be reported beside the leader of an
@@ -16,7 +16,7 @@ from actors.pipeline.alarms.findings import Finding, by_fact
 
 TERMS_MAX = 1000
 """How many terms are remembered, the highest ones; lower ones come from logs of days ago."""
-UNITS = {"leads": "term", "masters": "promotion"}
+UNITS = {"leads": "term", "masters": "promotion", "elected": "epoch"}
 
 
 @attrs.define
@@ -24,7 +24,7 @@ class Leaders:
     """The leaders of one group over time.
 
     Attributes:
-        known: nodes by "leads" or "masters" and number, in the order in which they were read.
+        known: nodes by what of UNITS and number, in the order in which they were read.
     """
 
     known: dict[str, dict[int, list[str]]] = attrs.field(factory=dict)

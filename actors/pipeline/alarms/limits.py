@@ -17,7 +17,8 @@ class Limits:
     """The limits, all above zero.
 
     Attributes:
-        failover_s: how long a node may know no leader or master, by its own clock.
+        failover_s: how long a node may know no leader or master, or a master may have fewer
+            replicas in sync than an append needs, by its own clock.
         start_s: the same from its start on, as a first election waits for a majority of started
             members.
         lag_bytes: how much a slave may lack of its master's log.
@@ -52,8 +53,9 @@ class Limits:
 
 
 _HELP = {
-    "failover_s": "without a leader or master, having had one: from when a node missed it, 6 s "
-    "after a DLedger leader's end (heartbeat_interval_s * heartbeat_leaks)",
+    "failover_s": "without a leader or master, having had one, or without enough replicas in sync: "
+    "from when a node missed it, 6 s after a DLedger leader's end (heartbeat_interval_s * "
+    "heartbeat_leaks)",
     "start_s": "without one since it started",
     "lag_bytes": "behind the master",
     "lag_entries": "behind the highest committed index",

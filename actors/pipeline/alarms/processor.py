@@ -22,6 +22,7 @@ from actors.pipeline.alarms.findings import Finding, as_dict, by_fact
 from actors.pipeline.alarms.followers import Followers
 from actors.pipeline.alarms.leaders import Leaders
 from actors.pipeline.alarms.limits import Limits
+from actors.pipeline.alarms.sync_sets import SyncSets
 
 _US_PER_MS: Final = 1000
 _FACT: Final = tuple(field.name for field in attrs.fields(Fact))
@@ -55,6 +56,7 @@ class GroupState:
     leaders: Leaders = attrs.field(factory=Leaders)
     failovers: Failovers = attrs.field(factory=Failovers)
     followers: Followers = attrs.field(factory=Followers)
+    sets: SyncSets = attrs.field(factory=SyncSets)
     doubts: Doubts = attrs.field(factory=Doubts)
     timer_ms: int | None = None
 
@@ -65,16 +67,16 @@ class GroupState:
             yield from begun_anew(fact)
             yield from rotten(fact)
             yield from self.leaders.take(fact)
-            for each in self.failovers.take(fact, limits):
-                yield self._doubted(each, limits, is_by_time=False)
+            for rule in (self.failovers, self.sets):
+                for each in rule.take(fact, limits):
+                    yield self._doubted(each, limits, is_by_time=False)
             self.followers.take(fact)
 
     def pass_time(self, group: str, now_us: int, limits: Limits) -> Iterator[Finding]:
         """Yield what is due by `now_us`, up to which all logs are read."""
-        for each in self.failovers.pass_time(group, now_us, limits):
-            yield self._doubted(each, limits, is_by_time=True)
-        for each in self.followers.pass_time(group, now_us, limits):
-            yield self._doubted(each, limits, is_by_time=True)
+        for rule in (self.failovers, self.sets, self.followers):
+            for each in rule.pass_time(group, now_us, limits):
+                yield self._doubted(each, limits, is_by_time=True)
 
     def _doubted(self, finding: Finding, limits: Limits, *, is_by_time: bool) -> Finding:
         last = self.followers.last_event(finding) if finding.alarm == "lag" else None
@@ -82,7 +84,8 @@ class GroupState:
         return self.doubts.added(finding, event, limits, is_by_time=is_by_time)
 
     def due_us(self, limits: Limits) -> int | None:
-        times = (self.failovers.due_us(limits), self.followers.due_us(limits))
+        rules = (self.failovers, self.sets, self.followers)
+        times = (rule.due_us(limits) for rule in rules)
         return min((each for each in times if each is not None), default=None)
 
 
