@@ -310,3 +310,8 @@ def test_logs_without_an_event_are_approved_by_no_audit(
     assert {"file": str(cut), "problem": "the file is empty"} in unread.witnesses
     assert {"file": str(instead), "problem": is_none} in unread.witnesses
     assert {each.verdict for each in found.values()} == {"not_applicable"}
+    either = attrs.evolve(
+        old, needs=("GroupConfigured or RoleChanged", "GroupOpened or EpochBegun")
+    )
+    verdict = judging.judge(either, evidence)
+    assert verdict.note == "Why. There are no events GroupOpened or EpochBegun."

@@ -209,7 +209,8 @@ class EventAudit:
         kinds: the kinds of the events that the claim is about; (): all. Without any such event the
             audit does not apply.
         query: makes one row for each finding of silver's events.
-        needs: kinds without which nothing can be judged, as in the logs of an older version.
+        needs: kinds without which nothing can be judged, as in the logs of an older version; of
+            several with " or " between them one suffices.
         subject: selects the events that the claim is about, if the kinds do not suffice.
         whole: whether torn logs are left out, because a missing event would seem to break the
             claim.
@@ -250,7 +251,7 @@ class EventAudit:
             if rows:
                 names = [row["what"] for row in rows]
                 notes.append(f"Not judged, as no events of it are here: {_some(names)}.")
-        missing = [kind for kind in self.needs if not seen.checked((kind,)).rows]
+        missing = [kinds for kinds in self.needs if not seen.checked(kinds.split(" or ")).rows]
         if checked.rows and missing:
             notes.append(f"There are no events {', '.join(missing)}.")
             checked = Checked(rows=0)
