@@ -213,7 +213,7 @@ def _give_up(descriptor: int) -> None:
 
 def columns(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
     """Aligned columns: the first `left` to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return [
         "  ".join(
             cell.ljust(width) if i < left else cell.rjust(width)

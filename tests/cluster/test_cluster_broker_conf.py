@@ -178,6 +178,16 @@ def test_check_explains_each_key(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert found["settings"]["groups.broker-a.segment_bytes"] == "65536"
 
 
+@pytest.mark.parametrize("content", ["", "# nothing\n"])
+def test_a_file_with_no_key_is_a_broker_of_the_defaults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(content)
+    assert run_command_line(["check", "--broker-conf", str(file)]) == 0
+    assert f"\n\n{file}\n\ntree of " in capsys.readouterr().out
+
+
 def test_check_prints_the_cluster_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--broker-conf", file(tmp_path, "master"), "--broker-conf", slave(tmp_path)]
     code, out, _ = run(*options, "check", "--toml", capsys=capsys)

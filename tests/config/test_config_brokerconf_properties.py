@@ -73,6 +73,13 @@ def test_what_is_no_character(data: bytes, line: str) -> None:
     assert caught.value.problems == (line,)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_another_encoding_is_named(encoding: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_properties("\ufeffbrokerId=0\n".encode(encoding), "broker.conf")
+    assert str(caught.value) == "broker.conf: expected UTF-8 or ISO-8859-1, found UTF-16"
+
+
 def test_of_a_key_that_is_given_again_the_last_counts() -> None:
     found = parse_file(b"brokerId=1\nfileReservedTime=5\nbrokerId=2\nbrokerId=3\nz=1\nz=2\n", "f")
     assert found.value("brokerId") == 3

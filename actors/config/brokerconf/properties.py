@@ -7,6 +7,7 @@ others as ISO-8859-1. A key that is given twice is not forgotten, so that it can
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -44,8 +45,11 @@ def parse_properties(data: bytes, file: str) -> tuple[Entry, ...]:
         file: its name, for problems.
 
     Raises:
-        ConfigError: one line; an escape that Java refuses too.
+        ConfigError: one line; an escape that Java refuses too, or UTF-16, of which Java makes keys
+            that mean nothing.
     """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ConfigError(f"{file}: expected UTF-8 or ISO-8859-1, found UTF-16")
     return tuple(_entry(text, line, file) for text, line in _logical_lines(_decoded(data)))
 
 
