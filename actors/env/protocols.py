@@ -29,7 +29,9 @@ class Address:
     port: int
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}" if self.port else self.host
+        if not self.port:
+            return self.host
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class HostUnknown(OSError):
@@ -350,7 +352,8 @@ class Network(Protocol):
 
         Args:
             local_host: the own address to connect from, by which the peer distinguishes nodes of
-                one machine; only addresses of its family are tried. None: any.
+                one machine; only a name's addresses of its family are tried. An IP address of the
+                other family is connected to from any own address. None: any.
 
         Raises: HostUnknown: the name cannot be resolved.
         """

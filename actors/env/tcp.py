@@ -370,26 +370,29 @@ async def _resolve(host: str, port: int, local_host: str | None = None) -> list[
     """Return the families and addresses of `host`, at least one. Numeric ones take no thread.
 
     Args:
-        local_host: the own address to connect from: only addresses of its family are returned.
-            None: of any family.
+        local_host: the own address to connect from: of a name only addresses of its family are
+            returned. None: of any family.
 
     Raises: HostUnknown: the name cannot be resolved.
     """
-    own = stdlib_socket.AF_UNSPEC
-    if local_host is not None:
-        own = stdlib_socket.AF_INET6 if ":" in local_host else stdlib_socket.AF_INET
-    look = partial(stdlib_socket.getaddrinfo, host, port, own, stdlib_socket.SOCK_STREAM)
+    any_family, stream = stdlib_socket.AF_UNSPEC, stdlib_socket.SOCK_STREAM
+    own = any_family if local_host is None else _family(local_host)
+    look = partial(stdlib_socket.getaddrinfo, host, port)
     try:
-        found = look(flags=stdlib_socket.AI_NUMERICHOST)
+        found = look(any_family, stream, flags=stdlib_socket.AI_NUMERICHOST)
     except (stdlib_socket.gaierror, UnicodeError):
         try:
             found = await trio.to_thread.run_sync(
-                look, abandon_on_cancel=True, limiter=_lookup_limiter()
+                look, own, stream, abandon_on_cancel=True, limiter=_lookup_limiter()
             )
         except (stdlib_socket.gaierror, UnicodeError) as error:
             code = getattr(error, "errno", None) or stdlib_socket.EAI_NONAME
             raise HostUnknown(host, getattr(error, "strerror", None) or str(error), code) from error
     return [(family, address) for family, _, _, _, address in found]
+
+
+def _family(address: str) -> stdlib_socket.AddressFamily:
+    return stdlib_socket.AF_INET6 if ":" in address else stdlib_socket.AF_INET
 
 
 @contextlib.contextmanager
@@ -407,7 +410,7 @@ async def _connect(candidate: _Target, local_host: str | None, where: str) -> Tc
     family, target = candidate
     try:
         with _socket(family) as (connection, keep):
-            if local_host is not None:
+            if local_host is not None and family == _family(local_host):
                 connection.setsockopt(stdlib_socket.SOL_SOCKET, stdlib_socket.SO_REUSEADDR, 1)
                 await connection.bind((local_host, 0))
             await connection.connect(target)

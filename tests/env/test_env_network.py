@@ -139,12 +139,15 @@ async def test_lookups_without_an_answer_take_no_other_thread(
     assert free == trio.to_thread.current_default_thread_limiter().total_tokens
 
 
-async def test_ipv6(tmp_path: Path) -> None:
+@pytest.mark.parametrize("local_host", [None, "::1", "127.0.0.3"])
+async def test_ipv6(local_host: str | None) -> None:
+    """Also from a host whose own address is IPv4, and cannot be the one to connect from."""
     network = TcpNetwork()
     listener = await network.listen("::1", 0)
-    client = await network.connect("::1", listener.address.port)
+    client = await network.connect("::1", listener.address.port, local_host=local_host)
     server = await listener.accept()
     assert server.remote.host == "::1"
+    assert str(listener.address) == f"[::1]:{listener.address.port}"
     await network_contract.end(listener, client, server)
 
 

@@ -42,7 +42,7 @@ def test_all_that_may_be_said() -> None:
         " --max-message-bytes 99 --store-version 5.3.3"
     )
     found = parse([*words.split(), "--message-delay-level", "2s 3d"])
-    assert [str(master) for master, _ in found.copies] == ["a:1", "::1:2"]
+    assert [str(master) for master, _ in found.copies] == ["a:1", "[::1]:2"]
     assert found.copies[0][1].endswith("/x")
     assert found.copies[1] == (Address("::1", 2), "/y")
     assert found.metadata == (Address("a", 3), Address("b", 4))
