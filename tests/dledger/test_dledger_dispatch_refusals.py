@@ -7,6 +7,7 @@ from dispatch_kit import Kit
 
 from actors.dledger.core.patience import REFUSALS_REPORTED, TAKES_NO_MORE
 from actors.dledger.core.push_effects import DispatcherState
+from actors.dledger.rpc.refusal_log import RefusalLog
 from actors.events.dledger import DispatcherChanged
 from wire.dledger.codes import PushType, ResponseCode
 
@@ -65,6 +66,23 @@ def test_what_a_peer_says_itself_is_believed_at_once_and_as_long_as_it_says_so()
     compare(kit, 9)
     kit.answer(kit.one(P.APPEND, 10))
     assert kit.dispatch.refusal == ""
+
+
+def test_a_refusal_is_logged_again_only_if_more_than_its_numbers_change(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """How full a disk is changes all the time."""
+    log, full = RefusalLog("ledger"), "n1 takes no entries: the disk is {} full, {} free"
+    for words in ("93%", "916 KiB"), ("99.5%", "12 bytes"), ("100%", "0 bytes"):
+        log.say("n1", full.format(*words))
+    log.say("n2", full.format("93%", "1 MiB"))
+    assert [each.message for each in caplog.records] == [
+        f"ledger: {full.format('93%', '916 KiB')}",
+        f"ledger: {full.format('93%', '1 MiB')}",
+    ]
+    log.say("n1", "")
+    log.say("n1", full.format("93%", "916 KiB"))
+    assert len(caplog.records) == 3, "it was over in between"
 
 
 def test_a_peer_that_has_it_all_the_same_refuses_nothing_any_more() -> None:
