@@ -21,6 +21,7 @@ from pyspark.sql import functions as fn
 from actors.pipeline import clock, command_line, layers, steps
 from actors.pipeline.__main__ import main
 from actors.pipeline.errors import PipelineError
+from actors.pipeline.gold.tables import TABLES
 from actors.pipeline.locations import Location, event_pattern, held
 from actors.pipeline.session import Profile
 
@@ -58,7 +59,7 @@ def test_a_day_goes_through_all_steps_and_is_read_once(
     assert main(["silver", *words[1:]]) == 0
     again = capsys.readouterr().out.splitlines()
     assert again[2] == "bronze: no new files, 0 bytes read"
-    assert sum(" of 11 tables, " in line for line in lines) == 11
+    assert sum(f" of {len(TABLES)} tables, " in line for line in lines) == len(TABLES)
     gold = layers.current(Location(str(out)) / "gold")
     behind = layers.read(spark, gold / "lag").where("group = 'orders'")
     worst = {row[0]: row[1] for row in behind.groupBy("follower").agg(fn.max("lag")).collect()}
