@@ -12,7 +12,7 @@ import attrs
 
 from actors.api.credentials import ConnectionGate
 from actors.api.slots import Slots
-from actors.env.protocols import Listener, Network, Stream
+from actors.env.protocols import Address, Listener, Network, Stream
 from actors.errors import ConfigError
 from actors.events import client as events
 from actors.runtime import ChildSpec
@@ -49,7 +49,7 @@ class TcpEndpoint:
     gate: Callable[[], ConnectionGate]
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return str(Address(self.host, self.port))
 
 
 Endpoint: TypeAlias = UnixEndpoint | TcpEndpoint

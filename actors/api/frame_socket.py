@@ -225,9 +225,7 @@ async def connect(stream: Stream) -> AsyncIterator[FrameSocket]:
 
 def _host(remote: Address) -> str:
     """Return the Host header for requests to this address."""
-    if not remote.port:
-        return LOCAL_HOST
-    return f"[{remote.host}]:{remote.port}" if ":" in remote.host else str(remote)
+    return str(remote) if remote.port else LOCAL_HOST
 
 
 @asynccontextmanager

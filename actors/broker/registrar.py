@@ -284,7 +284,7 @@ class Registrar(Actor[_Inbox]):
     def _address(self) -> BrokerAddress:
         member = self._member
         return BrokerAddress(
-            broker_addr=_text(member.broker),
+            broker_addr=str(member.broker),
             broker_id=member.broker_id,
             broker_name=member.group,
             cluster_name=member.cluster,
@@ -377,12 +377,12 @@ class Registrar(Actor[_Inbox]):
         body = encode_registration(told.table)
         fields = RegisterBroker(
             body_crc32=registration_crc(body),
-            broker_addr=_text(self._member.broker),
+            broker_addr=str(self._member.broker),
             broker_id=self._member.broker_id,
             broker_name=self._member.group,
             cluster_name=self._member.cluster,
             enable_acting_master=False,
-            ha_server_addr=_text(self._member.ha),
+            ha_server_addr=str(self._member.ha),
         )
         code = RequestCode.REGISTER_BROKER
         self._call(server, code, write_fields(fields), body, told.timeout_s)
@@ -422,7 +422,7 @@ class Registrar(Actor[_Inbox]):
             self.ctx.emit(
                 events.RegisteredAt(
                     name_server=str(server),
-                    broker=_text(self._member.broker),
+                    broker=str(self._member.broker),
                     broker_id=self._member.broker_id,
                     topics=len(self._table().topic_config_table),
                 )
@@ -482,12 +482,6 @@ def _why(outcome: Frame | Exception) -> str:
     if isinstance(outcome, Exception):
         return str(outcome)
     return f"code {outcome.header.code}: {outcome.header.remark}"
-
-
-def _text(address: Address) -> str:
-    """Return an address as text, with IPv6 in brackets, as upstream's NetworkUtil does."""
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"{host}:{address.port}"
 
 
 def _address(text: str | None) -> Address | None:

@@ -102,7 +102,10 @@ def memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
 
 def advertised(config: ClusterConfig) -> Iterator[str]:
     """Where name servers say that our brokers are, a line for each."""
-    servers = ", ".join(f"{host}:{port}" for host, port in config.registers_with)
+    servers = ", ".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        for host, port in config.registers_with
+    )
     for group in config.groups.values() if servers else ():
         ports = broker_ports(group)
         for node in config.python_nodes if ports else ():

@@ -29,6 +29,7 @@ class Address:
     port: int
 
     def __str__(self) -> str:
+        """Return it as text, with IPv6 in brackets, as upstream's NetworkUtil does."""
         if not self.port:
             return self.host
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

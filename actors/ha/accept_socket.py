@@ -19,7 +19,7 @@ from typing import Final
 
 import attrs
 
-from actors.env.protocols import Listener, Network, Stream
+from actors.env.protocols import Address, Listener, Network, Stream
 from actors.errors import ConfigError
 from actors.events import ha as events
 from actors.ha import connection_state
@@ -58,7 +58,7 @@ class AcceptSocket(Accepting):
             listener = await self.network.listen(self.host, self.port)
         except OSError as error:
             raise ConfigError(
-                f"{self.where}: cannot listen on {self.host}:{self.port}: {error.strerror}"
+                f"{self.where}: cannot listen on {Address(self.host, self.port)}: {error.strerror}"
             ) from error
         address = listener.address
         self.ctx.emit(events.HAListening(address=address.host, port=address.port))

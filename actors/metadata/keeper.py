@@ -27,6 +27,7 @@ from typing import Any, Final, TypeAlias, assert_never
 import attrs
 
 from actors.env import Env
+from actors.errors import StorageError
 from actors.events import metadata as events
 from actors.metadata.config_folder import ConfigFolder
 from actors.metadata.core import tables as core
@@ -61,7 +62,8 @@ class Change:
         make: returns the next tables from the present ones and `now_ms`. It is a function of
             `core.changes` with its other arguments bound.
         reply_to: answered when the change is on the disk and the queues of a deleted topic are
-            removed, or DELETE_S have passed. If the write fails with OSError, nothing is changed.
+            removed, or DELETE_S have passed. If the write fails, nothing is changed, and
+            the answer is a StorageError.
             None: the change is in effect at once, and written within WRITE_WITHIN_S.
     """
 
@@ -211,7 +213,8 @@ class MetadataKeeper(Actor[_Inbox]):
             except OSError as error:
                 self._due.update(dict.fromkeys(changed))  # some files may have the new content
                 self._plan_write()
-                change.reply_to.fail(error)
+                why = why_failed(self.env.disk, self.folder, error)
+                change.reply_to.fail(StorageError(f"nothing is changed: {why}"))
                 return
         self._publish(old, new)
         if change.reply_to is not None:

@@ -25,6 +25,7 @@ from actors.config.command_line import (
     stop_signals,
     with_output,
 )
+from actors.env.protocols import Address
 from actors.env.real import real_env
 from actors.errors import ConfigError, leaves
 from actors.namesrv.routes import NameServerStatus
@@ -189,5 +190,4 @@ def _text(status: NameServerStatus) -> str:
 
 
 def _shown(arguments: Arguments) -> str:
-    host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-    return f"{host}:{arguments.port}"
+    return str(Address(arguments.host, arguments.port))

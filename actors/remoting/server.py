@@ -21,7 +21,7 @@ from typing import Final
 
 import attrs
 
-from actors.env.protocols import Listener, Network, Stream
+from actors.env.protocols import Address, Listener, Network, Stream
 from actors.errors import ConfigError
 from actors.events import remoting as events
 from actors.remoting.budget import RPCBudget
@@ -108,9 +108,8 @@ class RPCServer(Accepting):
             why = error.strerror
             if error.errno == errno.EADDRNOTAVAIL:
                 why = "this machine does not have the address"
-            raise ConfigError(
-                f"{settings.where}: cannot listen on {settings.host}:{settings.port}: {why}"
-            ) from error
+            asked = Address(settings.host, settings.port)
+            raise ConfigError(f"{settings.where}: cannot listen on {asked}: {why}") from error
         address = listener.address
         self.ctx.emit(events.RPCListening(address=address.host, port=address.port))
         return listener
