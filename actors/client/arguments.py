@@ -19,6 +19,7 @@ WINDOWS_DEFAULT = (1, 16, 128, 1024)
 SIZE_BYTES_MAX = 4 << 20
 """Upstream's largest message; a group may allow less."""
 
+AT = "the offset of a record's first byte; of a DLedger group the index of an entry"
 TARGETS = "CLUSTER.toml[:NODE], a socket's path or HOST:PORT"
 DESCRIPTION = """\
 Talk to a running node.
@@ -214,7 +215,13 @@ def _add_read(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     add = parser.add_argument
     position = _whole(0, frames.POSITION_MAX)
-    add("--start", type=position, default=0, metavar="POSITION", help="default: 0, the oldest")
+    add(
+        "--start",
+        type=position,
+        default=0,
+        metavar="POSITION",
+        help=f"{AT}; default: 0, the oldest",
+    )
     add("--count", type=_whole(0, 2**63), metavar="N", help="default: all there are")
     add("--fresh", action="store_true", help="miss nothing acknowledged before, or fail")
 
@@ -228,7 +235,10 @@ def _add_tail(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     position = _whole(0, frames.POSITION_MAX)
     parser.add_argument(
-        "--start", type=position, metavar="POSITION", help="default: from now on; 0: the oldest"
+        "--start",
+        type=position,
+        metavar="POSITION",
+        help=f"{AT}; default: from now on; 0: the oldest",
     )
 
 

@@ -10,7 +10,13 @@ from typing import Any
 import attrs
 
 from actors.client.bench import Figures
-from actors.client.status_text import first_text, is_empty, link_text, name_server_text
+from actors.client.status_text import (
+    SHORT_HEADINGS,
+    first_text,
+    is_empty,
+    link_text,
+    name_server_text,
+)
 from actors.config.command_line import columns
 from actors.errors import NotMaster
 from actors.group_status import GroupStatus, Peer, Scrub, group_statuses
@@ -123,9 +129,8 @@ def _group_row(name: str, own: GroupStatus) -> dict[str, str]:
         "first": first_text(own),
         "written": "empty" if is_empty(own) else terms.shown(own.written),
         "synced": terms.shown(own.synced),
-        terms.acknowledged: terms.shown(own.acknowledged),
-        "copies": str(own.copies),
-        "durability": own.durability,
+        SHORT_HEADINGS.get(terms.acknowledged, terms.acknowledged): terms.shown(own.acknowledged),
+        "copies": f"{own.copies} {own.durability}",
     }
 
 

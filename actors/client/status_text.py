@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from actors.config.model import NAME_SERVER
 from actors.errors import TriologError
 from actors.group_status import DIVERGED, FOLLOWING, OPEN, GroupStatus, Peer
 from actors.readable import counted
+
+SHORT_HEADINGS: Final = {"acknowledged": "acked"}
+"""Shorter names of columns whose names are wider than their numbers."""
 
 
 def role_text(own: GroupStatus) -> str:

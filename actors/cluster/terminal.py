@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from actors.client.status_text import (
+    SHORT_HEADINGS,
     end_text,
     extent_text,
     first_text,
@@ -188,8 +189,6 @@ def _groups(
 
 
 _LEFT = ("group", "node", "role")
-_SHORT = {"acknowledged": "acked"}
-"""Shorter names of columns whose names are wider than their numbers."""
 
 
 def _table(
@@ -217,7 +216,7 @@ def _table(
     )
     ends = ["first", "written", "synced"] if wide else ["written"]
     shown = [*_LEFT, *epoch, *ends, terms.acknowledged, "lag", "rec/s", *["MB/s"] * in_bytes]
-    heads = {**_SHORT, "group": f"in {terms.unit}"}
+    heads = {**SHORT_HEADINGS, "group": f"in {terms.unit}"}
     cells = {
         name: [heads.get(name, name), *(str(row.get(name, "")) for row in rows)] for name in shown
     }

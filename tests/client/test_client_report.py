@@ -150,9 +150,9 @@ def test_status_table() -> None:
     assert lines(orders=ORDERS, bills=BILLS) == [
         "node n0 of demo, running, boot 3",
         "",
-        "in bytes  role    master  first  written  synced  acknowledged  copies  durability",
-        "orders    master  n0          0     5000    4000          3000       2      synced",
-        "bills     slave   -           0        7       7             7       2     written",
+        "in bytes  role    master  first  written  synced  acked     copies",
+        "orders    master  n0          0     5000    4000   3000   2 synced",
+        "bills     slave   -           0        7       7      7  2 written",
         "",
         "in bytes  slave  state                        matched   lag  MB/s",
         "orders    n1     following                       4000  1000  1.50",
@@ -304,9 +304,9 @@ def test_status_of_dledger_groups() -> None:
     assert found == [
         "node n0 of demo, running, boot 3",
         "",
-        "in entries  role       leader  term  first  written  synced  committed  copies  durability",
-        "ledger      leader     n0         3      0      900     890        880       2      synced",
-        "other       candidate  -          3      0      900     890        880       2      synced",
+        "in entries  role       leader  term  first  written  synced  committed    copies",
+        "ledger      leader     n0         3      0      900     890        880  2 synced",
+        "other       candidate  -          3      0      900     890        880  2 synced",
         "",
         "in entries  peer  state      matched  lag",
         "ledger      n1    following      885   15",
@@ -355,6 +355,6 @@ def test_a_leader_that_is_named_is_not_named_twice() -> None:
 def test_an_empty_ledger_says_so() -> None:
     empty = attrs.evolve(ALONE, epoch=-1, first=-1, written=0, synced=0, acknowledged=0)
     assert lines(ledger=empty)[2:] == [
-        "in entries  role       leader  first  written  synced  committed  copies  durability",
-        "ledger      candidate  -           -    empty       -          -       2      synced",
+        "in entries  role       leader  first  written  synced  committed    copies",
+        "ledger      candidate  -           -    empty       -          -  2 synced",
     ]

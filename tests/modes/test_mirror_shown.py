@@ -41,7 +41,7 @@ async def test_view_status_and_summary(autojump_clock: object) -> None:
         "  pair: copy, bytes 0 to 14, synced to 14, mirrored to 14",
     ]
     assert [" ".join(line.split()) for line in status_lines(said["n0"])[2:]] == [
-        "in bytes role writer first written synced mirrored copies durability",
+        "in bytes role writer first written synced mirrored copies",
         "pair writer n0 0 14 14 14 2 synced",
         "",
         "in bytes copy state matched lag",
