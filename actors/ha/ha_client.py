@@ -178,9 +178,13 @@ class HAClient(Actor[Inbox]):
     _left: int | None = None  # a session whose end was not reported to the role keeper yet
 
     async def on_start(self) -> None:
-        self._master, upstream = self._settings.master, self._settings.dialect.upstream
-        interval_s = self._settings.reconnect_interval_s
-        self._reconnect = Reconnect(interval_s=interval_s, upstream=upstream)
+        settings = self._settings
+        self._master = settings.master
+        self._reconnect = Reconnect(
+            interval_s=settings.reconnect_interval_s,
+            first_s=settings.reconnect_first_s,
+            upstream=settings.dialect.upstream,
+        )
         # With a verifier, records are looked at as soon as they are written.
         synced_only = self._settings.synced and self._settings.verifier is None
         idle = store_messages.WRITTEN if synced_only else frozenset()

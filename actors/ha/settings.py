@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
+from actors.config.bounds import RECONNECT_FIRST_S
 from actors.env.protocols import Address, Disk, RunBeside, run_here
 from actors.ha import connection_state, group_transfer, role_messages
 from actors.ha.core.dialect import Dialect
@@ -57,6 +58,7 @@ class ClientSettings:
         keeper: the role keeper, which is told how far the log was reported; None: there is none.
         judge: who says whether this log may follow the master, the role keeper in a cluster; None:
             it may.
+        reconnect_first_s: the first pause before another attempt.
         passive: whether it repeats the first report of each connection, so that nothing that comes
             after it counts at the master.
         receive_bytes_per_s: how much it receives in a second at most; None = no limit.
@@ -74,6 +76,7 @@ class ClientSettings:
     housekeeping_s: float
     connect_timeout_s: float
     reconnect_interval_s: float
+    reconnect_first_s: float = RECONNECT_FIRST_S
     keeper: ActorRef[role_messages.Message] | None = None
     judge: ActorRef[role_messages.Verify] | None = None
     passive: bool = False

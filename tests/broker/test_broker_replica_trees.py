@@ -10,6 +10,7 @@ from replica_set import TEXT, replica_set
 
 from actors.broker.core.replica import LogState, Replica
 from actors.config import loads
+from actors.config.bounds import RECONNECT_FIRST_S
 from actors.env import Env
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Address
@@ -20,6 +21,7 @@ from actors.runtime import LazySpec, Registry, SupervisorSpec
 from actors.service import build_tree, new_node
 from actors.storage.derived.small_files import read_checkpoint
 from actors.storage.layout import StoreLayout
+from actors.trees.autoswitch import ELECTED_FIRST_S
 from wire.broker.controller import LEAST_PRIORITY
 from wire.files.broker_identity import BrokerIdentity
 
@@ -71,7 +73,9 @@ def test_a_slave_knows_in_which_epoch_its_master_was_named() -> None:
     part.owned.broker_id, part.owned.master = 1, "n1"
     part.owned.log_at = Address("10.0.0.3", 10912)
     part.epochs.store = attrs.make_class("Store", [])()
-    assert child(spec, "orders", "ha_client")()._settings.epochs.told_epoch == 4
+    settings = child(spec, "orders", "ha_client")()._settings
+    assert settings.epochs.told_epoch == 4
+    assert settings.reconnect_first_s == ELECTED_FIRST_S < RECONNECT_FIRST_S
 
 
 async def test_what_readers_were_shown_is_kept_by_an_ordered_stop(autojump_clock: object) -> None:

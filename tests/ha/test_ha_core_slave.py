@@ -228,6 +228,12 @@ def test_a_slave_without_room_tries_again_soon() -> None:
     assert upstream.lost(Lost.APPEND_FAILED, "no room", 10.0, no_room=True) == 5.0
 
 
+def test_the_first_pause_may_be_shorter() -> None:
+    reconnect = Reconnect(interval_s=0.1, first_s=0.02)
+    pauses = [reconnect.lost(Lost.CONNECT_FAILED, "", 0.0) for _ in range(4)]
+    assert pauses == [0.02, 0.04, 0.08, 0.1]
+
+
 def test_a_master_that_ends_each_connection_unheard_is_said_to_refuse_them() -> None:
     """A single end, or one after bytes, may be a master's that is just stopping."""
     reconnect, why = Reconnect(interval_s=5.0), "may name no slave at 10.0.0.2"

@@ -40,6 +40,7 @@ class Reconnect:
 
     Attributes:
         interval_s: longest pause before the next attempt, but for a diverged slave.
+        first_s: the first pause.
         upstream: the same pause always (`compat`).
         failures: attempts and connections that have ended since the last accepted frame.
         state: upstream's state.
@@ -52,6 +53,7 @@ class Reconnect:
     """
 
     interval_s: float
+    first_s: float = RECONNECT_FIRST_S
     upstream: bool = False
     state: HAConnectionState = HAConnectionState.READY
     failures: int = 0
@@ -128,7 +130,7 @@ class Reconnect:
         if self.upstream:
             return self.interval_s
         if reason not in OFFSET_REFUSALS:
-            return min(self.interval_s, RECONNECT_FIRST_S * float(1 << min(self.failures, 16)))
+            return min(self.interval_s, self.first_s * float(1 << min(self.failures, 16)))
         if not self.diverged:
             return self.interval_s
         pause_s = self.interval_s * float(1 << min(self.mismatches - DIVERGED_AFTER + 1, 16))
