@@ -47,7 +47,7 @@ from actors.follow.lines import (
     start_text,
     state_of,
 )
-from actors.own_process import INTERRUPTED, naming
+from actors.own_process import INTERRUPTED, file_size_limit_bytes, naming
 from actors.readable import readable
 from actors.trees.group_setup import CopyRules
 
@@ -173,7 +173,9 @@ class Run:
         return _explain(error)
 
     async def _run(self) -> int:
-        taken = take_folder(self.env.disk, self.folder, self.master, self.follow.shape)
+        limit_bytes = file_size_limit_bytes()
+        shape = self.follow.shape
+        taken = take_folder(self.env.disk, self.folder, self.master, shape, limit_bytes)
         self.screen.note(start_text(self.master, self.folder, passive=self.follow.passive))
         rules = CopyRules(
             passive=self.follow.passive,

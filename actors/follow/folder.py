@@ -98,14 +98,19 @@ def option_of(key: str) -> str:
     return "--" + key.removesuffix("_count").replace("_", "-")
 
 
-def take_folder(disk: Disk, path: str, master: Address, shape: Shape) -> CopyFolder:
+def take_folder(
+    disk: Disk, path: str, master: Address, shape: Shape, file_limit_bytes: int | None = None
+) -> CopyFolder:
     """Take a folder for a copy, and create it if it is missing.
 
-    A folder that is refused is not changed.
+    The content of a folder that is refused is not changed.
+
+    Args:
+        file_limit_bytes: the size of the largest file that may be written, or None for any.
 
     Raises:
         ConfigError: the folder has other content than a copy or a store, is in use, or has files
-            of other sizes than `shape` has.
+            of other sizes than `shape` has; or its files would be too large.
         OSError: the disk failed.
     """
     own = f"{path}/{OWN_FOLDER}"
@@ -119,6 +124,11 @@ def take_folder(disk: Disk, path: str, master: Address, shape: Shape) -> CopyFol
         locks.callback(hold_lock(disk, StoreLayout(path).lock, path).release)
         known = {} if found is None else found.settings
         group = _group(disk, path, master, shape, known)
+        if file_limit_bytes is not None and group.segment_bytes > file_limit_bytes:
+            raise ConfigError(
+                f"{option_of('segment_bytes')}: expected at most {file_limit_bytes}, the largest"
+                f" file that this process may write (ulimit -f), found {group.segment_bytes}"
+            )
         settings = {
             key: json.dumps(value)
             for key, value in attrs.asdict(group, recurse=False).items()

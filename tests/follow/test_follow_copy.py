@@ -347,11 +347,11 @@ async def test_the_comparison_reports_nothing_that_is_not_on_the_disk(
 # ---- its folder ----
 
 
-async def refused(on: Stage, shape: Shape = SHAPE) -> str:
+async def refused(on: Stage, shape: Shape = SHAPE, limit_bytes: int | None = None) -> str:
     disk = on.world.node("copy").disk
     before = disk.listdir(ROOT)
     with pytest.raises(ConfigError) as raised:
-        take_folder(disk, ROOT, Address(ADDRESS, PORT), shape)
+        take_folder(disk, ROOT, Address(ADDRESS, PORT), shape, limit_bytes)
     assert disk.listdir(ROOT) == before
     return str(raised.value)
 
@@ -379,6 +379,8 @@ async def test_a_copy_keeps_the_sizes_that_it_began_with(autojump_clock: object)
         await on.world.stop_node("copy")
         found = await refused(on, Shape(segment_bytes=1 << 20))
         assert found.startswith(f"--segment-bytes: expected {FILE}, with which the copy in")
+        found = await refused(on, Shape(), FILE - 1)
+        assert found.startswith(f"--segment-bytes: expected at most {FILE - 1}, the largest file ")
         found = await refused(on, Shape(index_slots_count=7))
         assert found.startswith("--index-slots: expected 100, ")
         on.shape = Shape()  # as before
