@@ -187,10 +187,24 @@ class Routes(Actor[_Inbox]):
             raise ConfigError(f"{folder}: {error}") from error
 
     def _read(self, name: str) -> bytes | None:
+        """Return the content of a file, or None if there is none.
+
+        A stock name server does not sync its files, so that a power loss leaves them empty, and the
+        content before that in a backup.
+        """
         path = f"{self.place.folder}/{name}"
         if not self.disk.exists(path):
             return None
-        return read_bytes(self.disk, path, 2 * settings.KV_BYTES_MAX)
+        for each in (path, f"{path}.bak"):
+            data = b""
+            if self.disk.exists(each):
+                data = read_bytes(self.disk, each, 2 * settings.KV_BYTES_MAX)
+            if data.strip(b"\0"):
+                if each != path:
+                    _LOGGER.warning("%s: is empty: its backup is used", path)
+                return data
+        _LOGGER.warning("%s: is empty, and has no backup: it counts as missing", path)
+        return None
 
     async def handle(self, message: _Inbox) -> None:
         match message:

@@ -18,7 +18,7 @@ from actors.events import namesrv as events
 from actors.events.runtime import ActorCrashed
 from actors.namesrv.routes import BEHIND_MAX, NameServerStatus
 from actors.namesrv.tree import UNANSWERED_MAX
-from wire.broker.codes import RequestCode
+from wire.broker.codes import RequestCode, ResponseCode
 from wire.dledger.files import decode_properties_file
 from wire.remoting.frame import encode_frame
 from wire.remoting.header import FLAG_ONEWAY, Header, SerializeType
@@ -291,6 +291,36 @@ async def test_a_file_of_a_stock_name_server_is_taken_over(autojump_clock: trio.
         async with net.serving():
             found = await (await net.call("client")).ask(RequestCode.GET_KV_CONFIG, **KV)
             assert found.header.ext_fields == {"value": "java"}
+
+
+@pytest.mark.parametrize("empty", [b"", bytes(100)])
+@pytest.mark.parametrize("backup", [None, b"", b'{"configTable":{"n":{"k":"java"}}}'])
+async def test_an_empty_file_of_a_stock_name_server_is_read_from_its_backup(
+    autojump_clock: trio.abc.Clock,
+    caplog: pytest.LogCaptureFixture,
+    empty: bytes,
+    backup: bytes | None,
+) -> None:
+    path = f"{FOLDER}/kvConfig.json"
+    async with lan() as net:
+        net.disk.mkdir(FOLDER)
+        for name, data in ((path, empty), (f"{path}.bak", backup)):
+            if data is not None:
+                file = net.disk.open(name, "x")
+                file.pwrite(data, 0)
+                file.close()
+        async with net.serving():
+            operator = await net.call("client")
+            found = await operator.ask(RequestCode.GET_KV_CONFIG, **KV)
+            assert found.header.code == (0 if backup else ResponseCode.QUERY_NOT_FOUND)
+            await operator.ask(RequestCode.PUT_KV_CONFIG, value="new", **KV)
+        async with net.serving():
+            found = await (await net.call("client")).ask(RequestCode.GET_KV_CONFIG, **KV)
+            assert found.header.ext_fields == {"value": "new"}
+    end = "its backup is used" if backup else "it counts as missing"
+    (line,) = caplog.messages
+    assert line.startswith(f"{path}: is empty")
+    assert line.endswith(end)
 
 
 async def test_settings_of_a_stock_name_server_are_kept_and_named(
