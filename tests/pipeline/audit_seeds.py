@@ -2,7 +2,7 @@
 
     python tests/pipeline/audit_seeds.py --seeds 20 --first 0 [--keep FOLDER]
 
-plays the seeds, every other one DLedger's, faults included, and runs of our own code broken on
+plays the seeds, of each mode in turn, faults included, and runs of our own code broken on
 purpose; then one pass of the pipeline judges all of them. It prints a row for each run. Exit code 1
 if they disagree: an audit of severity error objects to a run that no checker objects to, or the
 audit that belongs to a checker's objection says nothing.
@@ -41,7 +41,7 @@ from actors.sim.plan import Plan
 from actors.sim.running import PLANS
 
 SCRIPTS = Path(__file__).parents[1] / "scripts" / "mutations"
-MODES = ("classic", "dledger")
+MODES = ("classic", "dledger", "autoswitch")
 BROKEN = (
     ("classic", "torn_record_kept", None, "replicas_equal"),
     ("classic", "acknowledge_before_the_slaves", None, "acknowledged_on_enough_nodes"),
