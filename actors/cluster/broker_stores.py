@@ -2,8 +2,9 @@
 
 A store has our own of its node in `triolog/NODE/` below storePathRootDir, and there
 `groups/GROUP` is a link back to the store. DATA_DIR is `triolog/` of the first file's store, and
-has a link to each other node's folder. A store that was never ours gets the identity of a node that
-knows nothing, so that what a broker wrote there is judged as any newcomer's before it is believed.
+has a link to each other node's folder. A store that was never ours, or is a copy made by `follow`,
+gets the identity of a node that knows nothing, so that what a broker wrote there is judged as any
+newcomer's before it is believed.
 
 Nothing of a broker's is written, moved or removed here. Upstream has none of this.
 """
@@ -18,6 +19,7 @@ from actors.config import ClusterConfig
 from actors.config.brokerconf import StoreFolders
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
+from actors.follow.folder import OWN_FOLDER
 from actors.storage.files.whole_files import write_synced
 from actors.storage.layout import StoreLayout
 from actors.storage.node.identity import FORMAT_VERSION, identity_path
@@ -76,9 +78,14 @@ def _link(disk: Disk, path: str, target: str, key: str) -> None:
 
 
 def _was_never_ours(disk: Disk, store: StoreFolders) -> bool:
-    """Whether nothing of ours is there. Where only identity.json is missing, its start refuses."""
+    """Whether nothing of a node's is there. Where only identity.json is missing, its start refuses.
+
+    A copy that `follow` made was a broker's, too: what is beside its log is no node's.
+    """
     layout = StoreLayout(store.root)
-    ours = (layout.synced, layout.dispatched, identity_path(store.own))
+    ours = [identity_path(store.own)]
+    if not disk.exists(identity_path(f"{store.root}/{OWN_FOLDER}")):
+        ours += [layout.synced, layout.dispatched]
     return not any(map(disk.exists, ours))
 
 

@@ -12,7 +12,9 @@ from actors.cluster.broker_stores import prepare_stores
 from actors.cluster.command_line import run_command_line
 from actors.config.brokerconf import BrokerConf, load_broker_conf
 from actors.env.local_disk import LocalDisk
+from actors.env.protocols import Address
 from actors.errors import ConfigError
+from actors.follow.folder import Shape, take_folder
 from actors.storage.node.identity import open_directory, read_identity
 
 DISK = LocalDisk()
@@ -115,6 +117,26 @@ def test_what_was_ours_is_not_taken_for_a_brokers(tmp_path: Path) -> None:
             groups=["broker-a"],
             settings={},
         )
+
+
+def test_a_copy_that_follow_made_is_a_brokers(tmp_path: Path) -> None:
+    """Though it has a node's files beside the log. Only one of the two may run at a time."""
+    store = tmp_path / "master"
+    shape = Shape(segment_bytes=65536)
+    copy = take_folder(DISK, str(store), Address("192.0.2.1", 10912), shape)
+    (store / "synced").write_bytes(b"")
+    conf = load_broker_conf([file(tmp_path, "master")])
+    prepare(conf)
+    home = conf.config.node_dir("broker-a-0")
+    of_node = {"cluster": conf.config.name, "node": "broker-a-0", "groups": ["broker-a"]}
+    with pytest.raises(ConfigError, match="is in use by this process"):
+        open_directory(DISK, home, **of_node, settings={})
+    copy.close()
+    opened = open_directory(DISK, home, **of_node, settings={})
+    assert opened.record("broker-a").forgot == "all", "its log is judged as a stranger's"
+    with pytest.raises(ConfigError, match="is in use by this process"):
+        take_folder(DISK, str(store), Address("192.0.2.1", 10912), shape)
+    opened.close()
 
 
 @pytest.mark.parametrize("what", ["a folder", "a file", "a link"])
