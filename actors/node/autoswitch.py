@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import attrs
 import trio
@@ -28,6 +28,8 @@ from actors.node.status import commit_log_status
 from actors.runtime import ActorRef
 from actors.storage.commitlog.pull_service import Pulled
 from wire.api import frames
+
+NO_LEASE: Final = "NO LEASE: it acknowledges nothing until a controller answers"
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -112,7 +114,7 @@ class AutoSwitchPart(CommitLogPart):
         if not view.reason and self.replica.reason:
             view = attrs.evolve(view, reason=self.replica.reason)
         details = self._details(view)
-        return commit_log_status(
+        found = commit_log_status(
             self.file_group,
             ha,
             offsets,
@@ -122,6 +124,9 @@ class AutoSwitchPart(CommitLogPart):
             remarks=self._remarks(),
             **rest,
         )
+        if not found.is_open or self.has_lease:
+            return found
+        return attrs.evolve(found, is_open=False, troubles=(NO_LEASE, *found.troubles))
 
     def _details(self, view: RoleView) -> dict[str, Any]:
         told, replica = self.owned.told, self.replica
@@ -139,8 +144,6 @@ class AutoSwitchPart(CommitLogPart):
         told = self.owned.told
         if told is not None:
             yield f"in sync: {', '.join(map(str, sorted(told.in_sync)))}"
-        if not self.has_lease:
-            yield "NO LEASE: it acknowledges nothing until a controller answers"
 
     # ---- mending ----
 

@@ -44,10 +44,15 @@ async def test_a_master_whose_lease_is_back_takes_appends_at_once(autojump_clock
         assert not part.has_lease
         with pytest.raises(NotEnoughReplicas, match="no controller has answered in time"):
             await log.append([b"refused"])
+        status = await found.status("n0")
+        assert (status.leads, status.is_open) == (True, False)
+        assert status.troubles[0].startswith("NO LEASE: it acknowledges nothing until")
         await found.start("c0")
         await leased(part)
         await trio.sleep(0.001)  # to the store
         await log.append([b"taken"])
+        status = await found.status("n0")
+        assert (status.is_open, status.troubles) == (True, ())
         assert told(found, ha.LeaseChanged, "n0") == [
             ha.LeaseChanged(epoch=1, holds=holds) for holds in (True, False, True)
         ]
