@@ -435,7 +435,7 @@ def _check_name(what: str, name: str) -> None:
 
 def check_lines(reports: Sequence[Report]) -> list[str]:
     """Make a table for each mode, with one row per group, and below them a line for each
-    finding.
+    finding; what needs something to be done stands last.
     """
     if not reports:
         return ["no groups"]
@@ -447,9 +447,9 @@ def check_lines(reports: Sequence[Report]) -> list[str]:
     for report in reports:
         findings = report.findings
         for kind, found, count in (
-            ("damage", findings.damage, findings.damage_count),
-            ("mends", findings.mends, findings.mend_count),
             ("note", findings.notes, findings.note_count),
+            ("mends", findings.mends, findings.mend_count),
+            ("damage", findings.damage, findings.damage_count),
         ):
             lines += [f"{report.group}: {kind}: {line}" for line in found]
             if count > len(found):
