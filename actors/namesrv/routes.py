@@ -57,6 +57,9 @@ LOCK_FILE: Final = "lock"
 _LOGGER: Final = logging.getLogger("triolog.namesrv")
 BEHIND_MAX: Final = 1024
 """The most requests that may wait for a save; further ones are answered as busy."""
+LARGE_BYTES: Final = 64 << 10
+"""The size of an answer above which another one of its kind is not made, for it takes milliseconds,
+unless the port has room for it."""
 EXPIRED: Final = "its broker was silent for too long"
 
 
@@ -140,6 +143,7 @@ class Routes(Actor[_Inbox]):
     )
     _saving: tuple[Request, Effects] | None = attrs.field(default=None, init=False)
     _save_due: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _sizes: dict[int, int] = attrs.field(factory=dict, init=False)  # of the last answers, by code
     _behind: deque[Request] = attrs.field(factory=deque, init=False)  # until it is saved
     _lock: FileLock | None = attrs.field(default=None, init=False)
 
@@ -233,6 +237,10 @@ class Routes(Actor[_Inbox]):
             else:
                 request.fail(MailboxFull(BUSY))
             return
+        size_bytes = self._sizes.get(request.header.code, 0)
+        if size_bytes > LARGE_BYTES and not request.channel.has_room(size_bytes):
+            request.fail(MailboxFull(BUSY))
+            return
         connection = request.channel.connection
         asked = Asked(header=request.header, connection=connection, body=request.body)
         if asked.is_long_to_read:
@@ -269,6 +277,7 @@ class Routes(Actor[_Inbox]):
     def _settle(self, request: Request, effects: Effects) -> None:
         if effects.answer is not None:
             answer = effects.answer
+            self._sizes[request.header.code] = len(answer.body)
             request.send(
                 Answer(
                     code=answer.code,

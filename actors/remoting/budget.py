@@ -188,6 +188,14 @@ class Share:
         self._answering_bytes += cost_bytes
         return True
 
+    def could_read(self, cost_bytes: int) -> bool:
+        """Return whether `read` would have room."""
+        pool, holds_none = self._budget.read, not self.reads_bytes
+        if pool.take_now(cost_bytes, first=holds_none):
+            pool.give_back(cost_bytes)
+            return True
+        return False
+
     def encoded(self, cost_bytes: int, frame_bytes: int) -> None:
         """Note that an answer was encoded, and give back what its frame does not need.
 

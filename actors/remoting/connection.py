@@ -265,6 +265,16 @@ class RPCConnection(Actor[_Inbox]):
         """How many bytes of frames wait until the peer takes them."""
         return self._frames.unsent_bytes
 
+    def has_room(self, size_bytes: int) -> bool:
+        cost_bytes = 2 * size_bytes
+        had_bytes = self._share.reads_bytes
+        if had_bytes and had_bytes + cost_bytes > BUDGET_SHARE_BYTES:
+            return False
+        if self._share.could_read(cost_bytes):
+            return True
+        self._budget.cut_off()
+        return False
+
     def on_end(self, callback: Callable[[Channel], None]) -> None:
         if self._ended:
             callback(self)
@@ -378,13 +388,8 @@ class RPCConnection(Actor[_Inbox]):
         size_bytes = _answer_bytes(answer)
         if size_bytes <= BUDGETED_BYTES or request.cost_bytes:
             return answer  # who gives a long one may have asked for room
-        cost_bytes = 2 * size_bytes
-        had_bytes = self._share.reads_bytes
-        if had_bytes and had_bytes + cost_bytes > BUDGET_SHARE_BYTES:
-            return Refused(REMOTING_SYSTEM_BUSY, BUSY)
-        if self.reserve(request, cost_bytes):
+        if self.has_room(size_bytes) and self.reserve(request, 2 * size_bytes):
             return answer
-        self._budget.cut_off()
         return Refused(REMOTING_SYSTEM_BUSY, BUSY)
 
     async def _send_answers(self) -> None:

@@ -90,6 +90,12 @@ class Channel(Protocol):
     def unsent_bytes(self) -> int:
         """How many bytes of frames wait until the other end takes them."""
 
+    def has_room(self, size_bytes: int) -> bool:
+        """Return whether an answer of this size would find room at the port now.
+
+        An answer that finds none is refused as busy; who knows its size need not make it.
+        """
+
     def on_end(self, callback: Callable[[Channel], None]) -> None:
         """Have `callback` called once when the connection ends, at once if it has.
 

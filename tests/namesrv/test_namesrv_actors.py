@@ -16,6 +16,8 @@ from namesrv_lan import FOLDER, lan, status_of
 from actors.errors import ConfigError
 from actors.events import namesrv as events
 from actors.events.runtime import ActorCrashed
+from actors.namesrv.core.name_server import Asked, Effects, NameServer
+from actors.namesrv.core.tables import Steps
 from actors.namesrv.routes import BEHIND_MAX, NameServerStatus
 from actors.namesrv.tree import UNANSWERED_MAX
 from wire.broker.codes import RequestCode, ResponseCode
@@ -231,6 +233,32 @@ async def test_routes_are_told_while_a_change_is_saved(autojump_clock: trio.abc.
     assert [codes.pop(opaque) for opaque in range(4)] == [0, 0, 0, 0]
     assert {each.opaque: each.ext_fields for each in found}[1] == {"value": "0"}
     assert Counter(codes.values()) == {22: BEHIND_MAX - 3, 2: 3}
+
+
+async def test_nothing_is_made_for_who_does_not_read(
+    autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list of all topics for each of its requests would keep others waiting."""
+    served: list[int] = []
+    serve = NameServer.serve
+
+    def counted(self: NameServer, asked: Asked, now_s: float) -> Steps[Effects]:
+        served.append(asked.header.code)
+        return serve(self, asked, now_s)
+
+    monkeypatch.setattr(NameServer, "serve", counted)
+    code, count = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, UNANSWERED_MAX
+    async with lan() as net, net.serving():
+        broker, deaf, other = [await net.call(host) for host in ("a", "client", "client")]
+        await broker.register(*(f"{number:0120}" for number in range(9_000)))
+        await deaf.client.put(*(encode_frame(Header(code=code, opaque=at)) for at in range(count)))
+        await trio.sleep(1)
+        found = [(await deaf.client.next_frame()).header.code for _ in range(count)]
+        made = served.count(code)
+        assert 4 <= made < 12
+        assert sorted(found) == [0] * made + [ResponseCode.SYSTEM_BUSY] * (count - made)
+        assert (await deaf.ask(code)).header.code == 0, "it has read all"
+        assert (await other.ask(code)).header.code == 0
 
 
 async def test_a_full_disk_keeps_the_old_value_and_says_so(autojump_clock: trio.abc.Clock) -> None:
