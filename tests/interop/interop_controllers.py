@@ -16,6 +16,11 @@ from interop_versions import Peer
 HOSTS = {"c0": "127.0.0.2", "c1": "127.0.0.3", "c2": "127.0.0.4"}
 SET = "set1"
 SIZES = [100] * 50
+HESSIAN = (
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+)
+"""What jRaft writes its entries by reads fields of these."""
 LINE = re.compile(r"^#(\w+):?\s+(.*)$", re.MULTILINE)
 REPLICA = re.compile(r"^(\w+):\s.*brokerId=(\d+)", re.MULTILINE)
 
@@ -89,24 +94,36 @@ class Controllers:
 
 @attrs.define
 class JavaController:
-    """One of Java's, a DLedger group of its own."""
+    """One of Java's, a group of its own."""
 
     port: int
     process: Process
 
     @classmethod
-    def start(cls, peer: Peer, folder: Path, processes: Processes) -> JavaController:
-        """Returns when it answers."""
-        port = free_ports()
-        settings: dict[str, object] = {
-            "controllerDLegerGroup": "interop",
-            "controllerDLegerPeers": f"n0-127.0.0.1:{port}",
-            "controllerDLegerSelfId": "n0",
-            "controllerStorePath": folder / "store",
-            "mappedFileSize": 1 << 24,
-        }
+    def start(
+        cls, peer: Peer, folder: Path, processes: Processes, *, jraft: bool = False
+    ) -> JavaController:
+        """Returns when it answers. Args: jraft: on jRaft, which has a port of its own."""
+        port = free_ports(1)
+        rpc, raft = f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"
+        settings: dict[str, object] = {"controllerStorePath": folder / "store"}
+        if jraft:
+            settings |= {
+                "controllerType": "jRaft",
+                "jRaftGroupId": "interop",
+                "jRaftServerId": raft,
+                "jRaftInitConf": raft,
+                "jRaftControllerRPCAddr": rpc,
+            }
+        else:
+            settings |= {
+                "controllerDLegerGroup": "interop",
+                "controllerDLegerPeers": f"n0-{rpc}",
+                "controllerDLegerSelfId": "n0",
+                "mappedFileSize": 1 << 24,
+            }
         write_properties(folder / "conf", settings)
-        options = (*JAVA_OPTIONS, "-Xms32m", "-Xmx128m", *peer.java_options)
+        options = (*JAVA_OPTIONS, "-Xms32m", "-Xmx128m", *peer.java_options, *HESSIAN)
         command = [*java_command(peer.jars(), folder, options)]
         command += ["org.apache.rocketmq.controller.ControllerStartup", "-c", folder / "conf"]
         process = processes.start("controller of Java", command, folder)
@@ -125,7 +142,7 @@ class JavaController:
     def leader(self, admin: Admin) -> str:
         def leads() -> bool:
             shown = admin.run("getControllerMetaData", "-a", self.addresses["n0"])
-            return dict(LINE.findall(shown)).get("ControllerLeaderId", "").strip() == "n0"
+            return bool(dict(LINE.findall(shown)).get("ControllerLeaderId", "").strip())
 
         wait_for(leads, "a controller that leads", timeout_s=PEER_S, poll_s=0.5)
         return "n0"

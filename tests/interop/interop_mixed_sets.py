@@ -14,6 +14,7 @@ from interop_controllers import (
     Electing,
     JavaController,
     SetState,
+    state_of,
     wait_state,
 )
 from interop_logs import LogFiles
@@ -67,15 +68,16 @@ class MixedSet:
         """Neither replica runs yet.
 
         Args:
-            whose: controllers: "java" or "ours".
+            whose: controllers: "java", "jraft", which is Java's on jRaft, or "ours".
             group: further keys of our replica's group.
             broker: further lines of the Java broker's configuration file.
         """
         controllers: Electing
-        if whose == "java":
-            controllers = JavaController.start(peer, folder / "c", processes)
-        else:
+        if whose == "ours":
             controllers = Controllers.start(folder / "c", processes)
+        else:
+            jraft = whose == "jraft"
+            controllers = JavaController.start(peer, folder / "c", processes, jraft=jraft)
         name_server = OurNameServer.begin(processes, folder / "ns")
         java = broker_of(
             peer,
@@ -123,6 +125,22 @@ class MixedSet:
 
     def wait(self, master: int, *in_sync: int) -> SetState:
         return wait_state(self.admin, self.controllers, master, in_sync, GROUP)
+
+    def wait_both(self) -> int:
+        """Until both are in sync. Returns: who is master."""
+        found: list[int] = []
+
+        def are_in_sync() -> bool:
+            state = state_of(self.admin, self.controller, GROUP)
+            found[:] = [] if state.master is None else [state.master]
+            return bool(found) and state.in_sync == (1, 2)
+
+        wait_for(are_in_sync, "both in sync", timeout_s=PEER_S, poll_s=0.5)
+        return found[0]
+
+    def write(self, master: int) -> None:
+        """To the master; Java's is the first replica."""
+        (self.send if master == 1 else self.append)()
 
     def send(self) -> None:
         """To Java's, which is master, by a producer of Java's: until each was acknowledged."""
