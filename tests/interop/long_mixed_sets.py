@@ -87,8 +87,8 @@ def test_what_only_a_dead_master_had_is_cut(
 def test_each_goes_and_comes_back_in_any_order(
     peer: Peer, whose: str, tmp_path: Path, processes: Processes
 ) -> None:
-    """Not beside 5.5.0, whose slaves lose epochs in which nothing was written (autoswitch-ha.md T1):
-    files of epochs differ then.
+    """Not beside 5.5.0: a slave of it keeps an epoch in which nothing was written and refuses the
+    next one (autoswitch-ha.md T1), so the files of epochs differ then.
     """
     both = MixedSet.make(
         peer,
