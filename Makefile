@@ -113,6 +113,7 @@ mutations: $(VENV)/.test
 	$(BIN)/python tests/namesrv/namesrv_mutations.py
 	$(BIN)/python tests/sim/sim_mutations.py --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python tests/sim/sim_mutations.py --mode dledger --seeds 500 --first $(FIRST)
+	$(BIN)/python tests/sim/sim_mutations.py --mode autoswitch --seeds $(SEEDS) --first $(FIRST)
 
 fuzz: $(VENV)/.test
 	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) --seed $(or $(SEED),0)

@@ -1,7 +1,7 @@
 """Our own code, broken on purpose, one rule at a time: which checker notices, and at which seed.
 
-    python tests/sim/sim_mutations.py [--mode dledger] [--seeds 200] [--first 0] [--at 7,9]
-        [--shrink] [NAME ...]
+    python tests/sim/sim_mutations.py [--mode dledger | autoswitch] [--seeds 200] [--first 0]
+        [--at 7,9] [--shrink] [NAME ...]
 
 prints a table mutation -> checker -> seed -> the guarantee of the group that it was caught in; exit
 code 1 if one is caught at none of the seeds. A mutation is a function that patches; a seed at which
@@ -14,6 +14,7 @@ script too, and "script" for a seed.
 from __future__ import annotations
 
 import argparse
+import functools
 import logging
 import os
 import sys
@@ -23,6 +24,8 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
+from autoswitch_plans import HARD
+from broken_autoswitch import AUTOSWITCH_MUTATIONS
 from broken_code import MUTATIONS, Mutation
 
 sys.path += [str(Path(__file__).parents[1] / "dledger"), str(Path(__file__).parents[1])]
@@ -34,7 +37,7 @@ from actors.sim.classic.plan import ClassicPlan
 from actors.sim.commands.script_file import dump_plan, load_plan
 from actors.sim.commands.shrink import shrink
 from actors.sim.commands.sweep import versions
-from actors.sim.history import History
+from actors.sim.history import History, Violation
 from actors.sim.plan import Outcome, Plan
 from actors.sim.running import PLANS, run_plan, simulate
 from actors.sim.scheduler import virtual_clock
@@ -42,12 +45,22 @@ from actors.sim.world import NodeFailed
 
 SCRIPTS = Path(__file__).parents[1] / "scripts" / "mutations"
 SHRINK_TRIES = 8
+LETTERS = "abcdefgh"
+"""The seeds of the plans for auto-switch groups, of which drawn seeds are tried behind them."""
 RUNS_MAX = 40
 """Of a script: another history may need another schedule to show the same break."""
 OUR_MISTAKES = ("TypeError", "AttributeError", "NameError")
 """No mutation is meant to be found by one of these."""
-FOLDERS = {"classic": SCRIPTS, "dledger": SCRIPTS / "dledger"}
-OF_MODE = {"classic": MUTATIONS, "dledger": LEDGER_MUTATIONS}
+FOLDERS = {
+    "classic": SCRIPTS,
+    "dledger": SCRIPTS / "dledger",
+    "autoswitch": SCRIPTS / "autoswitch",
+}
+OF_MODE = {
+    "classic": MUTATIONS,
+    "dledger": LEDGER_MUTATIONS,
+    "autoswitch": AUTOSWITCH_MUTATIONS,
+}
 SCRIPTED = {path.stem for path in FOLDERS["dledger"].glob("*.toml")}
 """Of DLedger's."""
 BY_SCRIPT = {
@@ -57,6 +70,7 @@ BY_SCRIPT = {
         "room_again_is_not_reported",
     },
     "dledger": SCRIPTED,
+    "autoswitch": set(),
 }
 """What is looked for in its script alone."""
 
@@ -95,7 +109,12 @@ def run_broken(mutation: Mutation, plan: Plan) -> Outcome:
 
 def objects(checker: str, mutation: Mutation, plan: Plan) -> bool:
     """Whether this checker says something about the broken code. The run ends when it does."""
-    said: list[str] = []
+    return bool(objections(mutation, plan, checker))
+
+
+def objections(mutation: Mutation, plan: Plan, checker: str = "") -> list[Violation]:
+    """Return what this checker, or any, says first about the broken code; the run ends then."""
+    said: list[Violation] = []
     real = History.violated
 
     async def run() -> None:
@@ -103,8 +122,8 @@ def objects(checker: str, mutation: Mutation, plan: Plan) -> bool:
 
             def violated(history: History, name: str, text: str, at_s: float | None = None) -> None:
                 real(history, name, text, at_s)
-                if name == checker:
-                    said.append(text)
+                if checker in ("", name):
+                    said.append(Violation(checker=name, at_s=at_s or 0.0, text=text))
                     scope.cancel()
 
             patch.setattr(History, "violated", violated)
@@ -117,7 +136,7 @@ def objects(checker: str, mutation: Mutation, plan: Plan) -> bool:
         except* NodeFailed:
             if not said:  # else nobody has had the time to ask the nodes what they died of
                 raise
-    return bool(said)
+    return said
 
 
 def hunt(mutation: Mutation, seeds: Iterable[int], mode: str = ClassicPlan.mode) -> Found:
@@ -144,6 +163,24 @@ def hunt_in_script(mutation: Mutation, mode: str) -> Found:
         if caught and not run_plan(each).violations:
             return Found(mutation, checker, -1, mode=mode, plan=each)
     return Found(mutation, "", -1, mode=mode, plan=plan)
+
+
+@functools.cache
+def passes(name: str, letter: str) -> bool:
+    """Whether the unbroken code passes in a plan for auto-switch groups."""
+    return not run_plan(HARD[name](letter)).violations
+
+
+def hunt_in_plans(mutation: Mutation) -> Found:
+    """Run the broken code in the plans that tests of auto-switch groups have."""
+    for letter in LETTERS:
+        for name, make in HARD.items():
+            plan = make(letter)
+            said = objections(mutation, plan)
+            if said and passes(name, letter):
+                assert not any(each in said[0].text for each in OUR_MISTAKES), said[0].text
+                return Found(mutation, said[0].checker, -1, mode=plan.mode, plan=plan)
+    return Found(mutation, "", -1, mode="autoswitch")
 
 
 def keep_script(found: Found) -> None:
@@ -187,11 +224,15 @@ def main(arguments: list[str] | None = None) -> int:
         if mutation.__name__ in BY_SCRIPT[args.mode]:
             found = hunt_in_script(mutation, args.mode)
         else:
-            found = hunt(mutation, seeds, args.mode)
+            has_plans = args.mode == "autoswitch" and not args.at
+            found = hunt_in_plans(mutation) if has_plans else Found(mutation, "", -1)
+            found = found if found.checker else hunt(mutation, seeds, args.mode)
         seconds = os.times().elapsed - begin_s
         missed += not found.checker
         what = found.checker or "nobody"
-        seed = found.seed if found.seed >= 0 else "script"
+        seed = str(found.seed) if found.seed >= 0 else "script"
+        if found.plan is not None and found.checker and args.mode == "autoswitch":
+            seed = found.plan.seed
         row = f"{mutation.__name__} | {what} | {seed} | {found.group}"
         print(f"| {row} | {seconds:.1f} |", flush=True)
         if args.shrink and found.checker:

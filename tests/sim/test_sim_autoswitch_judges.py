@@ -9,8 +9,9 @@ import attrs
 
 from actors.config import AutoSwitchGroup
 from actors.events import broker, controller, ha, store
+from actors.log_types import Batch, Record
 from actors.sim.autoswitch.judges import Known, judges
-from actors.sim.history import FaultInjected, Observation
+from actors.sim.history import FaultInjected, Observation, RecordsRead
 from actors.sim.world import SimEvent
 
 WITHOUT_LEASE = "n9"
@@ -189,3 +190,25 @@ def test_a_fixed_number_of_replicas_has_what_is_acknowledged() -> None:
     for unsynced in ("n0", "n2"):
         logs = Logs({"n0": b"abcd", "n2": b"abcd"}, unsynced)
         assert objections(logs, seen, group) == ["AcknowledgedIsOnEnough"]
+
+
+def test_what_is_shown_is_on_the_whole_set() -> None:
+    record = Record(
+        position=0,
+        next_position=4,
+        topic="orders",
+        queue_id=0,
+        queue_offset=0,
+        body=b"b",
+        tags="",
+        keys="",
+        properties={},
+        store_timestamp_ms=0,
+        born_timestamp_ms=0,
+    )
+    batch = Batch(records=(record,), next=4, acknowledged=4, end=4, lag_bytes=0)
+    read = RecordsRead(at_s=1.0, node="n2", boot=1, asked=0, start=0, batch=batch)
+    seen = (*NAMED, told("n0", ELECTED), told("n0", BOTH), read)
+    for held, objects in ((b"abcd", False), (b"abc", True), (b"abxd", True)):
+        logs = Logs({"n0": b"abcd", "n1": held, "n2": b"abcd"})
+        assert objections(logs, seen) == ["ShownIsOnTheSet"] * objects

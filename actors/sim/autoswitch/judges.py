@@ -22,7 +22,7 @@ from actors.sim.classic.judges.checkers import (
     ReportedIsHeld,
 )
 from actors.sim.classic.log_bytes import LogBytes
-from actors.sim.history import FaultInjected, Invariant, Observation, given_up
+from actors.sim.history import FaultInjected, Invariant, Observation, RecordsRead, given_up
 from actors.sim.judges.liveness import NoSilentStall, of_any_node
 from actors.sim.world import SimEvent
 from wire.files.message_record import BLANK_MAGIC
@@ -213,6 +213,28 @@ class AcknowledgedIsOnTheSet:
 
 
 @attrs.define(kw_only=True)
+class ShownIsOnTheSet:
+    """What a node shows is on the disks of all that the controllers could elect now, so no switch
+    takes it back.
+    """
+
+    known: Known
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if not isinstance(seen, RecordsRead) or not seen.batch.records:
+            return
+        known, records = self.known, seen.batch.records
+        start, end = records[0].position, records[-1].next_position
+        wanted = known.logs.written(seen.node, start, end)
+        for replica in known.in_sync:
+            node = known.nodes.get(replica, seen.node)
+            held = known.logs.durable(node, start, end)
+            spared = known.damage.sound(node, start, held, wanted)
+            if not spared and not known.damage.sound(seen.node, start, wanted, held):
+                yield f"{seen.node} shows {start} to {end}: {node}, in the set, has not all of it"
+
+
+@attrs.define(kw_only=True)
 class AcknowledgedIsOnEnough:
     """What is acknowledged is on the disks of `in_sync_replicas` replicas, its master among
     them.
@@ -363,6 +385,7 @@ def judges(known: Known, has_lease: Callable[[str], bool | None]) -> tuple[Invar
         ReadsAgree(segment_bytes=group.segment_bytes),
         AcknowledgedIsInEpochs(known=known),
         AcknowledgedIsOnTheSet(known=known),
+        ShownIsOnTheSet(known=known),
         NewestMasterAcknowledges(known=known, has_lease=has_lease),
         CutsSpareAcknowledged(known=known),
     )

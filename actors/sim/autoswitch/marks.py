@@ -17,7 +17,7 @@ from actors.sim.world import SimEvent
 
 RARE: Final = (
     *("power_loss_all", "power_loss_in_sync", "kill_starting", "bit_rot", "old_sector"),
-    *("rot_repaired", "no_inodes", "derived_rot"),
+    *("rot_repaired", "no_inodes", "derived_rot", "kill_asked", "new_disk"),
 )
 """Actions that take effect in few runs, so that 30 runs may lack one."""
 EXPECTED: Final = Expected(
