@@ -15,6 +15,7 @@ from actors.ha.autoswitch.epochs_view import EpochsView
 from actors.runtime import Actor, ChildSpec, Registry, SupervisorSpec, open_system
 from actors.sim.disk import SimDisk
 from actors.storage.commitlog.store_messages import GetRange, LogGrew, LogRange
+from actors.storage.files.room import Room
 from actors.storage.layout import StoreLayout
 from actors.storage.log.growth import Subscribe
 from actors.storage.log.log_reader import LogReader
@@ -68,6 +69,7 @@ async def test_it_publishes_history_end_and_what_readers_saw(
             view=view,
             build=3,
             begins=5 if leads else None,
+            room=Room(disk=disk, path=LAYOUT.root, owner="n0: orders"),
         )
         return SupervisorSpec(
             children=(

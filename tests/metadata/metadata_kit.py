@@ -125,7 +125,7 @@ class MetadataCluster:
             await system.wait_ended()
 
     async def change(self, make: Callable[..., Tables]) -> None:
-        """The master's tables are changed, and the change is on its disk. Raises: OSError."""
+        """The master's tables are changed, and the change is on its disk. Raises: StorageError."""
         ref = self.systems[self.master].ref(PATHS[self.master].metadata, keeper.Message)
         await ref.ask(Done, lambda reply_to: Change(make=make, reply_to=reply_to), timeout_s=5.0)
 

@@ -83,7 +83,7 @@ class Run:
         topic = self.rng.choice(TOPICS)
         try:
             await self.nodes.change(partial(remove_topic, topic=topic))
-        except (OSError, ActorError):
+        except (TriologError, ActorError):
             await self._delete_surely(topic)
         self.deleted += 1
         self.gone[topic] |= set(self.found[topic])
@@ -95,7 +95,7 @@ class Run:
             await trio.sleep(5.0)
             try:
                 await self.nodes.change(partial(remove_topic, topic=topic))
-            except (OSError, ActorError):
+            except (TriologError, ActorError):
                 continue
             return
 
@@ -104,7 +104,7 @@ class Run:
         self.gone[topic].clear()  # if queues are derived anew they have all records again
         try:
             await self.nodes.change(partial(put_topic, config=TopicConfig(topic_name=topic)))
-        except (OSError, ActorError):
+        except (TriologError, ActorError):
             return
 
     async def _kill(self) -> None:

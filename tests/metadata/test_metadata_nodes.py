@@ -11,6 +11,7 @@ import trio
 from metadata_kit import FOLDER, NODES, MetadataCluster, put_lone_topic, topics_in, until
 
 from actors.env import Env
+from actors.errors import StorageError
 from actors.metadata.config_folder import ConfigFolder
 from actors.metadata.core import kinds
 from actors.metadata.core.changes import put_group, put_topic, remove_topic, set_offsets
@@ -135,7 +136,7 @@ async def test_a_full_disk_refuses_changes_and_takes_what_is_adopted_later(
         await trio.sleep(2 * WRITE_WITHIN_S)
         for name in ("n0", "n1"):
             world.node(name).disk.faults.use_up_inodes(30.0)
-        with pytest.raises(NoRoom):
+        with pytest.raises(StorageError, match="nothing is changed: no room"):
             await nodes.change(topic("b"))
         assert nodes.topics("n0") == {"a"}, "as if it had not been asked for"
         await nodes.note(topic("c"))
@@ -215,7 +216,7 @@ async def test_a_change_that_fails_half_way_leaves_no_half_behind(
         await nodes.change(offset("a@g", 1))
         with monkeypatch.context() as patch:
             patch.setattr(ConfigFolder, "write", no_room)
-            with pytest.raises(NoRoom):
+            with pytest.raises(StorageError, match="nothing is changed: no room"):
                 await nodes.change(partial(remove_topic, topic="a"))
         await trio.sleep(2 * WRITE_WITHIN_S)
         await world.kill_node("n0")
