@@ -74,6 +74,15 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
+def usual_recursion() -> Generator[None, None, None]:
+    """Python's limit for nested calls: libraries of other tests may have raised it."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.fixture
 def autojump_clock() -> trio.abc.Clock:
     """pytest-trio's, cheaper."""
     return scheduler.virtual_clock()

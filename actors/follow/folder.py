@@ -171,7 +171,8 @@ def _group(
     wanted = {key: value for key, value in attrs.asdict(shape).items() if value is not None}
     before: dict[str, Any] = {}
     if size := file_size(disk, StoreLayout(path).commit_log, None):
-        before = {key: setting_in(known, key) for key in attrs.fields_dict(Shape)}
+        said = {key: setting_in(known, key) for key in attrs.fields_dict(Shape)}
+        before = {key: value for key, value in said.items() if value is not None}
         before["segment_bytes"] = size
     for key, upstream in SIZES.items():
         if key in wanted and wanted[key] != before.get(key, wanted[key]):

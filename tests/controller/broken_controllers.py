@@ -91,7 +91,7 @@ MUTATIONS: dict[Break, tuple[int, str]] = {
     answers_do_not_wait_for_commits: (0, "NothingPromisedIsLost"),
     reads_are_not_confirmed: (4, "NothingOld"),
     anybody_is_elected: (0, "ElectedFromTheSet"),
-    sets_are_changed_unchecked: (2, "TheMasterIsInTheSet"),
+    sets_are_changed_unchecked: (3, "TheMasterIsInTheSet"),
     an_id_is_given_to_all: (0, "IdsStay"),
     any_epoch_changes_the_role: (0, "RolesAscend"),
     a_failed_change_is_given_up: (0, "Converges"),

@@ -154,6 +154,7 @@ CHANGED = {"value": "48", "instead_of": "72", "at_ms": 1}
         ({"listenPort": CHANGED}, "listenPort is none of the settings that can be changed"),
     ],
 )
+@pytest.mark.usefixtures("usual_recursion")
 async def test_a_damaged_file_is_told_of_and_does_not_count(
     autojump_clock: object, caplog: pytest.LogCaptureFixture, content: object, why: str
 ) -> None:

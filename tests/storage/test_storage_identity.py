@@ -185,6 +185,7 @@ WHOLE = {
         (WHOLE | {"ledgers": {"a": {"members": 1}}}, "members is no list"),
     ],
 )
+@pytest.mark.usefixtures("usual_recursion")
 def test_what_is_no_identity_is_told_in_words(disk: SimDisk, content: object, why: str) -> None:
     opened(disk).close()
     rewrite(disk, content if isinstance(content, bytes) else json.dumps(content).encode())
