@@ -23,6 +23,12 @@ def test_something(number):
 
 def test_units() -> None:
     assert unit_of("tests/interop/test_a.py::test_b") == unit_of("tests/interop/test_c.py::test_d")
+    assert unit_of("tests/interop/test_interop_dledger_a.py::b") == unit_of(
+        "tests/interop/test_interop_dledger.py::c"
+    )
+    assert unit_of("tests/interop/test_interop_dledger.py::b") != unit_of(
+        "tests/interop/test_a.py::b"
+    )
     assert unit_of("tests/interop/long_a.py::test_b") != unit_of("tests/interop/long_a.py::test_c")
     assert unit_of("tests/pipeline/test_a.py::test_b") == unit_of("tests/pipeline/test_c.py::d")
     assert unit_of("tests/pipeline/test_a.py::test_b") != unit_of("tests/interop/test_a.py::test_b")
@@ -33,7 +39,7 @@ def test_units() -> None:
 
 def test_the_rooms_are_there() -> None:
     for room in work_units.FIRST:
-        assert list((TESTS.parent / room).glob("test_*.py")), room
+        assert list(TESTS.parent.glob(f"{room}*.py")), room
 
 
 def test_long_rooms_are_begun_first() -> None:

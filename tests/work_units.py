@@ -11,14 +11,16 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 JAVA = "tests/interop/"
+DLEDGER = "tests/interop/test_interop_dledger"
+"""Real members, and brokers of their own: beside those of JAVA they shorten the whole."""
 SPARK = "tests/pipeline/"
 LONG = "tests/interop/long_"
 """Named on the command line alone; these wait most of the time, each with brokers of its own."""
-TOGETHER = (JAVA, SPARK)
+TOGETHER = (DLEDGER, JAVA, SPARK)
 """A room that one worker takes whole: its tests share brokers, or a Spark session."""
 APART = ("tests/cluster/", "tests/sim/", "tests/switching/")
 """Each test alone: the rooms of the longest files, which the workers divide."""
-FIRST = (JAVA, SPARK, *APART)
+FIRST = (DLEDGER, JAVA, SPARK, *APART)
 """Begun first, in this order: nothing long is left for the end, when one worker would have it and
 the others nothing. Tests that mostly wait run beside such as compute.
 """
@@ -27,7 +29,8 @@ the others nothing. Tests that mostly wait run beside such as compute.
 def unit_of(nodeid: str) -> str:
     """Tests of one unit run in one worker, one after the other: a file, or one test alone.
 
-    All beside real brokers are one, for a machine holds few; so are all that share a Spark session.
+    All beside real brokers are one, for a machine holds few, and all beside real members are; so
+    are all that share a Spark session.
     """
     if nodeid.startswith(LONG):
         return nodeid

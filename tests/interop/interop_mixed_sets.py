@@ -114,6 +114,39 @@ class MixedSet:
         ours = Node("n0", path, processes)
         return cls(controllers, name_server, admin, driver, java, ours, (broker_port, ha_port))
 
+    def take_over_in_turn(self) -> None:
+        """Each is killed as master, and comes back; then one is elected by mqadmin."""
+        self.java.start()
+        self.wait(1, 1)
+        self.ours.start()
+        self.wait(1, 1, 2)
+        self.send()
+        self.wait_equal()
+
+        self.java.kill()
+        self.wait(2, 2)
+        self.append()
+        self.java.start()
+        self.wait(2, 1, 2)
+        self.append()
+        self.wait_equal()
+
+        self.ours.kill()
+        self.wait(1, 1)
+        self.send()
+        self.ours.start()
+        self.wait(1, 1, 2)
+        self.send()
+        self.wait_equal()
+        self.look(leads=False)
+        assert self.consumed() == set(range(self.sent))
+
+        self.elect(2)
+        self.append()
+        self.wait(2, 1, 2)
+        self.wait_equal()
+        self.look(leads=True)
+
     @property
     def controller(self) -> str:
         """The address of the one that leads."""

@@ -28,6 +28,13 @@ EACH = 2
 """How often each comes."""
 
 
+@beside("rocketmq", "5.3.3", whose=["java"])
+def test_each_takes_over_from_the_other(
+    peer: Peer, whose: str, tmp_path: Path, processes: Processes
+) -> None:
+    MixedSet.make(peer, tmp_path, processes, whose).take_over_in_turn()
+
+
 @beside("rocketmq", "5.3.3", whose=["java", "ours"])
 def test_what_only_a_dead_master_had_is_cut(
     peer: Peer, whose: str, tmp_path: Path, processes: Processes
