@@ -23,7 +23,7 @@ def bodies(driver: Driver, topic: str, count: int) -> Iterator[int]:
 
 
 @pytest.mark.checklist(41, 44, 45, 46, of="autoswitch")
-@beside("rocketmq")
+@beside("rocketmq", "5.5.0")  # 5.3.3 is beside ours there in test_interop_mixed_sets.py
 def test_java_brokers_under_our_controllers(
     peer: Peer, tmp_path: Path, processes: Processes
 ) -> None:
