@@ -84,7 +84,6 @@ ONE_MASTER = EventAudit(
     name="one_master_per_epoch",
     claim="No epoch of an auto-switch group was begun by two replicas.",
     kinds=("EpochBegun",),
-    strict=True,
     query=two_masters,
 )
 EPOCHS_RISE = EventAudit(
@@ -92,7 +91,6 @@ EPOCHS_RISE = EventAudit(
     claim="No replica of an auto-switch group took a role of a lower epoch than before, restarts "
     "included.",
     kinds=("EpochBegun",),
-    strict=True,
     query=falling_epochs,
     note="Controllers that lost what they had decided begin anew, and are found.",
 )
@@ -101,7 +99,6 @@ ONE_SET = EventAudit(
     claim="No number of a sync state set stood for two sets, by the words of masters and "
     "controllers.",
     kinds=("SyncStateSetTaken",),
-    strict=True,
     query=two_sets,
 )
 WHOLE_SET = EventAudit(
