@@ -83,30 +83,7 @@ def test_upstreams_is_never_less_than_what_may_be_in_flight() -> None:
     assert flight(given) == 32
 
 
-def test_a_peer_that_refuses_the_same_again_is_sent_small_batches() -> None:
-    kit = Kit(
-        entry_bytes=ENTRY,
-        batch=True,
-        batch_bytes_max=MOST,
-        in_flight_bytes_max=MOST,
-        in_flight_bytes_least=LEAST,
-    )
-    kit.append_state()
-    kit.grow(2000)
-    sizes = []
-    for _ in range(4):
-        push = kit.take(P.APPEND)[0]
-        sizes.append((push.last - push.first + 1) * ENTRY // LEAST)
-        kit.answer(push, ResponseCode.INCONSISTENT_STATE)
-        if not kit.sent:
-            kit.tick()
-        while (probe := kit.take(P.COMPARE)[0]).first > 9:
-            kit.answer(probe, ResponseCode.INCONSISTENT_STATE, end=9)
-        kit.answer(probe)
-    assert sizes == [32, 32, 8, 2]
-
-
-def silent_kit() -> Kit:
+def far_behind_kit() -> Kit:
     """More than its way carries lies before n1, which has the entries up to 9."""
     kit = Kit(
         entry_bytes=ENTRY,
@@ -118,6 +95,20 @@ def silent_kit() -> Kit:
     kit.append_state()
     kit.grow(2000)
     return kit
+
+
+def test_a_peer_that_refuses_the_same_again_is_sent_small_batches() -> None:
+    kit, sizes = far_behind_kit(), []
+    for _ in range(4):
+        push = kit.take(P.APPEND)[0]
+        sizes.append((push.last - push.first + 1) * ENTRY // LEAST)
+        kit.answer(push, ResponseCode.INCONSISTENT_STATE)
+        if not kit.sent:
+            kit.tick()
+        while (probe := kit.take(P.COMPARE)[0]).first > 9:
+            kit.answer(probe, ResponseCode.INCONSISTENT_STATE, end=9)
+        kit.answer(probe)
+    assert sizes == [32, 32, 8, 2]
 
 
 def appended(kit: Kit) -> int:
@@ -141,7 +132,7 @@ def unanswered(kit: Kit) -> None:
 
 def test_a_peer_that_again_answers_nothing_is_sent_less_of_what_it_was_sent() -> None:
     """All groups of two nodes share a way: behind all of them, each peer would stay silent."""
-    kit, sizes = silent_kit(), []
+    kit, sizes = far_behind_kit(), []
     for _ in range(5):
         sizes.append(appended(kit))
         unanswered(kit)
