@@ -43,6 +43,9 @@ class Process(Protocol):
     def running_paths(self) -> list[str]:
         """Return the paths of the actors below that still run; empty for an actor."""
 
+    def failure(self) -> Exception | None:
+        """Return what this process is ending with, or what is down below it; None for an actor."""
+
 
 Launch: TypeAlias = "Callable[[Registry, str, int, Start], Process]"
 """Makes a process from its path, its incarnation's number and the `start` of its ChildSpec."""
@@ -115,11 +118,13 @@ class Child:
         restarts: how often it was restarted after its end.
         requested: how often it was restarted on request.
         attempt: how many restarts there were in a row, for the back-off.
+        crash: the error of its last incarnation that ran and crashed, until another one runs.
     """
 
     spec: ChildSpec
     path: str
     current: Incarnation | None = None
+    crash: Exception | None = None
     state: State = State.STOPPED
     incarnation: int = 0
     restarts: int = 0
@@ -132,6 +137,11 @@ class Child:
     @property
     def temporary(self) -> bool:
         return self.spec.restart is Restart.TEMPORARY
+
+    def failure(self) -> Exception | None:
+        """Return why the child is down, or in part; None if it is not."""
+        process = self.current.process if self.current is not None else None
+        return self.crash or (process.failure() if process is not None else None)
 
     def snapshot(self) -> TreeNode:
         process = self.current.process if self.current is not None else None

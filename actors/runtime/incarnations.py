@@ -102,6 +102,7 @@ class Incarnations:
             if not current.ready:
                 raise
             is_exit = True
+            child.crash = exc
         finally:
             current.ended.set()
             self._report(child, current)
@@ -119,6 +120,7 @@ class Incarnations:
             return  # cancelled meanwhile: it stays with the start, and ends at its next checkpoint
         current.scope.shield = True
         current.ready = True
+        child.crash = None
         current.started_s = trio.current_time()
         self._registry.emit(
             child.path, current.number, events.ActorStarted(role=child.kind, type=child.type)

@@ -70,6 +70,9 @@ class ActorProcess:
     def running_paths(self) -> list[str]:
         return []
 
+    def failure(self) -> Exception | None:
+        return self._failure
+
     async def run(self, started: Callable[[], None]) -> None:
         """Run the actor from its start to its end.
 

@@ -70,6 +70,7 @@ class Supervisor(Incarnations):
         self.stopped_as = StopReason.SHUTDOWN
         self._spec = spec
         self._window = RestartWindow(spec.intensity, spec.period_s)
+        self._failure: Exception | None = None
         self._loop_scope = trio.CancelScope()
         self._budget_scope = trio.CancelScope()
         self._stop_timeout_s = stop_timeout_s
@@ -107,7 +108,6 @@ class Supervisor(Incarnations):
 
     async def run(self, started: Callable[[], None]) -> None:
         """Start the children, call `started`, supervise them, and stop them however this ends."""
-        failure: Exception | None = None
         if self._requests is not None:
             self._requests.open()
         try:
@@ -122,7 +122,7 @@ class Supervisor(Incarnations):
                         self.stopped_as = StopReason.NORMAL
                     interrupted = False
                 except Exception as exc:  # noqa: BLE001 - raised once the children have ended
-                    failure = exc
+                    self._failure = exc
                     interrupted = False
                 finally:
                     with trio.CancelScope(shield=True):
@@ -135,7 +135,7 @@ class Supervisor(Incarnations):
             if self._requests is not None:
                 self._requests.end()
             self._on_exit()
-        self._raise_stop_errors(failure)
+        self._raise_stop_errors(self._failure)
 
     def _on_exit(self) -> None:
         if self._spec.on_exit is not None:
@@ -327,15 +327,24 @@ class Supervisor(Incarnations):
                     raise SignificantChildFailed(text, [error]) from None
                 raise ExceptionGroup(text, [error]) from None
 
+    def failure(self) -> Exception | None:
+        if self._failure is not None:
+            return self._failure
+        failed = self._first_failed()
+        if failed is None or not self._ends_with(*failed):
+            return failed and failed[1]
+        child, error = failed
+        return SignificantChildFailed(f"{child.path} was significant and failed", [error])
+
     def _first_failed(self) -> tuple[Child, Exception] | None:
-        """Return a child that had started and has crashed, with its error; None if there is none.
+        """Return a child that had started and is down, itself or below, with the error of that.
 
         A child that starts after it and asks it fails, but only because it is not running.
         """
-        for notice in self._exits:
-            child = self._find(notice.name)
-            if child is not None and notice.error is not None:
-                return child, notice.error
+        for child in self._children:
+            error = child.failure()
+            if error is not None:
+                return child, error
         return None
 
     # Stopping.

@@ -12,6 +12,7 @@ from actors.runtime import (
     DynamicSpec,
     MailboxStatistics,
     Restart,
+    SignificantChildFailed,
     State,
     Strategy,
     SupervisorSpec,
@@ -163,3 +164,34 @@ async def test_a_tree_that_cannot_start_names_the_crash_that_is_why(
         async with open_system("n0", spec):
             pass
     assert describe(failed.value) == reported
+
+
+@pytest.mark.parametrize("never_again", [False, True])
+async def test_a_crash_below_an_elder_supervisor_is_named_too(autojump_clock, never_again):
+    """Whether that supervisor ends with it and is still stopping, or waits before a restart."""
+    log = Log()
+    how = {"restart": Restart.TEMPORARY, "significant": True} if never_again else {}
+    shutdown = AutoShutdown.ANY_SIGNIFICANT if never_again else AutoShutdown.NEVER
+    storage = SupervisorSpec(
+        auto_shutdown=shutdown,
+        children=(
+            log.child("checker", probe={"stop_s": 3.0}, shutdown_s=5.0),
+            log.child(
+                "store", probe={"fails_soon": True}, backoff=Backoff(first_s=3.0, max_s=3.0), **how
+            ),
+        ),
+    )
+    reader = {"start_s": 1.0, "failing": [ActorDown("no store")]}
+    spec = SupervisorSpec(
+        auto_shutdown=shutdown,
+        children=(
+            ChildSpec(name="storage", start=storage, **how),
+            log.child("reader", probe=reader),
+        ),
+    )
+    with pytest.raises(ExceptionGroup) as failed:
+        async with open_system("n0", spec):
+            pass
+    assert describe(failed.value) == "Boom: store"
+    significant, _ = failed.value.split(SignificantChildFailed)
+    assert (significant is not None) == never_again
