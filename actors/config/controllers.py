@@ -4,8 +4,10 @@
     nodes = ["n0", "n1", "n2"]  # one or three
     port = 9878                 # for brokers, operators, and each other
 
-Its further keys are those of a DLedger group, some with DEFAULTS of their own, and those of
-`ControllerSettings`. Upstream: controllerDLegerPeers, controllerDLegerSelfId, and their port.
+A node may be a controller of Java's: `{ node = "n1", kind = "java" }`, whose controllerDLegerGroup
+is "controllers", mappedFileSize `data_file_bytes`. The table's further keys are those of a DLedger
+group, some with DEFAULTS of their own, and those of `ControllerSettings`. Upstream:
+controllerDLegerPeers, controllerDLegerSelfId, and their port.
 """
 
 from __future__ import annotations

@@ -128,7 +128,12 @@ def _notes(group: DLedgerGroup) -> tuple[str, ...]:
             " where no majority remembers, all members must be there to elect one, and what all"
             " forgot is lost"
         )
-    if group.java_nodes and not group.led_by_java and group.opens_term_with == "empty":
+    if group.java_nodes and group.controller is not None:
+        notes.append(
+            "a controller of Java's with an empty store is not brought up by one of ours that leads"
+            " and has deleted files behind a snapshot"
+        )
+    elif group.java_nodes and not group.led_by_java and group.opens_term_with == "empty":
         notes.append("readers of Java members are shown the empty entry that opens each term")
     if group.opens_term_with == "none" and not group.compat:
         notes.append('term_entry = "none": upstream\'s rule, which can lose acknowledged entries')

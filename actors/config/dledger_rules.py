@@ -114,6 +114,8 @@ def _numbers(group: DLedgerGroup) -> Iterator[Problem]:
 def _term_entry(group: DLedgerGroup) -> Iterator[Problem]:
     key = ("groups", group.name, "term_entry")
     stated = group.term_entry is not None or group.compat is not None
+    if group.controller is not None:
+        return  # Java's controllers pass over it, too
     if group.java_nodes and not group.led_by_java and not stated:
         java = ", ".join(group.java_nodes)
         expected = (

@@ -131,3 +131,15 @@ def test_check_says_what_it_is() -> None:
     assert "1 controller of broker sets" in page
     assert "whoever reaches port 9878 may elect masters" in page
     assert "which is lost then" in page
+
+
+def test_controllers_of_java_may_be_among_them() -> None:
+    """Java's pass over an empty entry, so nobody is asked how a term begins."""
+    java = '{ node = "n1", kind = "java" }, { node = "n2", kind = "java" }'
+    config = loads(f'{BASE}[controllers]\nnodes = ["n0", {java}]\nport = 9878\n', "f.toml")
+    (group,) = config.groups.values()
+    assert isinstance(group, DLedgerGroup)
+    assert group.opens_term_with == "empty"
+    page = check.render(config, {})
+    assert "a controller of Java's with an empty store is not brought up by one of ours" in page
+    assert "readers of Java members" not in page

@@ -73,6 +73,17 @@ def call(
 
     Returns: the JSON of its answer, {} for an empty one, None if nobody answers or code is not 0.
     """
+    try:
+        with socket.create_connection((host, port), timeout=CALL_TIMEOUT_S) as sock:
+            return call_on(sock, code, body, fields)
+    except (OSError, EOFError):
+        return None
+
+
+def call_on(
+    sock: socket.socket, code: int, body: bytes = b"", fields: Mapping[str, str] | None = None
+) -> dict[str, Any] | None:
+    """As `call`, on a connection that stays open. Raises: OSError, EOFError: nobody answers."""
     header = {
         "code": code,
         "language": "PYTHON",
@@ -82,12 +93,8 @@ def call(
         "serializeTypeCurrentRPC": "JSON",
         "extFields": dict(fields or {}),
     }
-    try:
-        with socket.create_connection((host, port), timeout=CALL_TIMEOUT_S) as sock:
-            sock.sendall(encode(header, body))
-            answer, answer_body = read_frame(sock)
-    except (OSError, EOFError):
-        return None
+    sock.sendall(encode(header, body))
+    answer, answer_body = read_frame(sock)
     if answer["code"] != 0:
         return None
     parsed: dict[str, Any] = _loads(answer_body) if answer_body else {}

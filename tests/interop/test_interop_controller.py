@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
-from interop_controllers import SET, SIZES, Controllers, state_of, wait_state
+from interop_controllers import HOSTS, SET, SIZES, Controllers, state_of, wait_state
 from interop_name_server import Admin, OurNameServer, broker_of
-from interop_processes import TEST_S, Processes
+from interop_processes import PEER_S, TEST_S, Processes, wait_for
+from interop_remoting import CALL_TIMEOUT_S, call_on
 from interop_rocketmq import Broker, Driver
 from interop_versions import Peer, beside
+
+from wire.broker.codes import RequestCode as Code
 
 pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
 
@@ -86,3 +93,107 @@ def test_java_brokers_under_our_controllers(
     )
     wanted = set(range(3 * len(SIZES)))
     assert wanted <= set(bodies(driver, topic, len(wanted)))
+
+
+@attrs.define
+class Replicas:
+    """What two brokers of a set say to the controller that leads, on one connection: as long as it
+    is open they live.
+    """
+
+    sock: socket.socket
+    named: dict[str, object]
+
+    @classmethod
+    def at(cls, controllers: Controllers, leader: str, name: str) -> Replicas:
+        place = (HOSTS[leader], controllers.port)
+        sock = socket.create_connection(place, timeout=CALL_TIMEOUT_S)
+        return cls(sock, {"clusterName": "interop", "brokerName": name})
+
+    def __enter__(self) -> Replicas:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.sock.close()
+
+    def ask(self, code: Code, body: object = None, **fields: object) -> dict[str, Any]:
+        """What the controller answers. It has to lead, and to agree."""
+        text = {key: str(value) for key, value in (self.named | fields).items()}
+        encoded = b"" if body is None else json.dumps(body).encode()
+        answer = call_on(self.sock, code, encoded, text)
+        assert answer is not None, f"it refused {code!r} {text}"
+        return answer
+
+    def decide(self) -> None:
+        """Have all decided that a set needs: ids, a master, and that both are in sync."""
+        for key in (1, 2):
+            address = f"127.0.0.9:{key}"
+            check = f"{address};1"
+            self.ask(Code.CONTROLLER_APPLY_BROKER_ID, appliedBrokerId=key, registerCheckCode=check)
+            self.ask(Code.CONTROLLER_REGISTER_BROKER, brokerId=key, brokerAddress=address)
+            self.ask(
+                Code.BROKER_HEARTBEAT,
+                brokerId=key,
+                brokerAddr=address,
+                epoch=0,
+                maxOffset=0,
+                confirmOffset=0,
+                heartbeatTimeoutMills=600_000,
+                electionPriority=key,
+            )
+        self.ask(Code.CONTROLLER_ELECT_MASTER, brokerId=1, designateElect="false")
+        both = {"syncStateSet": [1, 2], "syncStateSetEpoch": 1}
+        self.ask(Code.CONTROLLER_ALTER_SYNC_STATE_SET, both, masterBrokerId=1, masterEpoch=1)
+
+    def check(self) -> None:
+        """It is as `decide` had it decided, but that their master may have been missed since."""
+        name = self.named["brokerName"]
+        said = self.ask(Code.CONTROLLER_GET_SYNC_STATE_DATA, [name])["replicasInfoTable"][name]
+        assert (said["masterBrokerId"], said["masterEpoch"]) == (1, 1)
+        assert said["syncStateSetEpoch"] == 2
+        assert {each["brokerId"] for each in said["inSyncReplicas"]} == {1, 2}
+
+
+@pytest.mark.checklist(44, of="autoswitch")
+@beside("rocketmq", "5.5.0")
+def test_our_controller_in_a_group_of_java_s(
+    peer: Peer, tmp_path: Path, processes: Processes
+) -> None:
+    """Ours follows one of Java's, leads one of Java's, and is led past, each time as the only one
+    that can: whoever leads has decisions that the member which just came back has not.
+    """
+    controllers = Controllers.start(tmp_path / "c", processes, java=("c1", "c2"), peer=peer)
+    name_server = OurNameServer.begin(processes, tmp_path / "ns")
+    admin = Admin.start(peer, processes, tmp_path / "admin", name_server)
+    ours, nodes = "c0", controllers.nodes
+
+    first = controllers.leader(admin)
+    (other,) = {"c1", "c2"} - {first}
+
+    def start_ours() -> None:
+        nodes[ours].start()
+        wait_for(lambda: controllers.answers(ours), "our member at its port", timeout_s=PEER_S)
+
+    start_ours()
+    nodes[other].kill()
+    with Replicas.at(controllers, first, "set0") as replicas:
+        replicas.decide()  # by our acknowledgements
+        nodes[first].kill()
+
+    nodes[other].start()
+    assert controllers.leader(admin) == ours
+    with Replicas.at(controllers, ours, "set0") as replicas:
+        replicas.check()
+    with Replicas.at(controllers, ours, "set1") as replicas:
+        replicas.decide()  # by Java's
+        nodes[ours].kill()
+
+    nodes[first].start()
+    assert controllers.leader(admin) == other
+    for name in ("set0", "set1"):
+        with Replicas.at(controllers, other, name) as replicas:
+            replicas.check()
+    start_ours()
+    nodes[first].kill()
+    with Replicas.at(controllers, other, "set2") as replicas:
+        replicas.decide()
