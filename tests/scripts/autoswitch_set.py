@@ -85,6 +85,9 @@ class OurSet:
     def idle(self, now_s: float) -> list[str]:
         return []
 
+    def lease(self, until_s: float) -> None:
+        self._set.lease_until_s = until_s
+
     def check(self, now_s: float) -> list[str]:
         return self._asks(self._set.tick(now_s))
 
@@ -158,6 +161,9 @@ class UpstreamSet:
         self._caught.update(dict.fromkeys((each[0] for each in self._links), now_s))
         return []
 
+    def lease(self, until_s: float) -> None:
+        """It has none."""
+
     def check(self, now_s: float) -> list[str]:
         late = {each for each in self.members if now_s - self._caught.get(each, now_s) > 15.0}
         never = self.members - {1} - self._caught.keys()
@@ -230,6 +236,11 @@ class Sets:
         if idle:
             self._set.idle(self._now_s)
         return self._said(self._set.check(self._now_s))
+
+    def do_answered(self, seconds: str) -> list[str]:
+        """The controller that leads has answered the master, who announced so many seconds."""
+        self._set.lease(self._now_s + float(seconds))
+        return self._said([])
 
     def do_adopt(self, members: str, epoch: str) -> list[str]:
         """The controller has this set now."""
