@@ -342,8 +342,8 @@ class Replica:
             ):
                 forgotten = (
                     f"the controllers do not know replica {self.broker_id} of"
-                    f" {self.settings.broker}: it was cleaned from them, or they are others; stop it"
-                    " and remove its file brokerIdentity to have it apply for a new id"
+                    f" {self.settings.broker}: it was cleaned from them, or they are others;"
+                    " stop it and remove its file brokerIdentity to have it apply for a new id"
                 )
                 return self._again(Step.REGISTER, forgotten, now_s)
             case (
