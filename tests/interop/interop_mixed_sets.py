@@ -68,13 +68,17 @@ class MixedSet:
         """Neither replica runs yet.
 
         Args:
-            whose: controllers: "java", "jraft", which is Java's on jRaft, or "ours".
+            whose: controllers: "java", "jraft", which is Java's on jRaft, "ours", or "mixed", one
+                of ours and two of Java's in one group.
             group: further keys of our replica's group.
             broker: further lines of the Java broker's configuration file.
         """
         controllers: Electing
         if whose == "ours":
             controllers = Controllers.start(folder / "c", processes)
+        elif whose == "mixed":
+            controllers = Controllers.start(folder / "c", processes, java=("c1", "c2"), peer=peer)
+            controllers.nodes["c0"].start()
         else:
             jraft = whose == "jraft"
             controllers = JavaController.start(peer, folder / "c", processes, jraft=jraft)

@@ -90,7 +90,7 @@ def test_what_only_a_dead_master_had_is_cut(
     assert both.consumed() >= set(range(both.sent))
 
 
-@beside("rocketmq", "5.3.3", whose=["java", "jraft", "ours"])
+@beside("rocketmq", "5.3.3", whose=["java", "jraft", "ours", "mixed"])
 def test_each_goes_and_comes_back_in_any_order(
     peer: Peer, whose: str, tmp_path: Path, processes: Processes
 ) -> None:

@@ -1,4 +1,4 @@
-"""Clients of both groups that write down what they ask for and hear, and the judge of it."""
+"""Clients of all groups that write down what they ask for and hear, and the judge of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 import trio
-from kills_nodes import CLASSIC, GROUPS, LOST
+from kills_nodes import DLEDGER, GROUPS, LOST
 from recorder import Recorder
 
 from actors.api.failures import RequestRefused
@@ -144,8 +144,8 @@ class Files:
     def of(cls, group: str, records: Iterable[Mapping[str, Any]]) -> Files:
         begin, end, entries = None, 0, []
         for each in records:
-            first = each["offset"] if group == CLASSIC else each["index"]
-            end = first + each["size_bytes"] if group == CLASSIC else first + 1
+            first = each["index"] if group == DLEDGER else each["offset"]
+            end = first + 1 if group == DLEDGER else first + each["size_bytes"]
             begin = first if begin is None else begin
             if each["body"]:
                 entries.append((end - 1, each["body"].encode()))

@@ -13,7 +13,16 @@ from pathlib import Path
 
 import attrs
 import trio
-from kills_nodes import CLASSIC, DISK_INODES, DLEDGER, NODES, Cluster, Node
+from kills_nodes import (
+    CLASSIC,
+    DISK_INODES,
+    DLEDGER,
+    GROUPS,
+    NODES,
+    SWITCHING,
+    Cluster,
+    Node,
+)
 
 DOWN_MAX_S = 3.0
 HANGS_S = (0.5, 8.0)
@@ -59,7 +68,7 @@ async def kill(stretch: Stretch) -> None:
 
 
 async def kill_leader(stretch: Stretch) -> None:
-    group = stretch.rng.choice((CLASSIC, DLEDGER))
+    group = stretch.rng.choice(GROUPS)
     name = await stretch.cluster.leader_of(group) or NODES[0]
     stretch.cluster.nodes[name].kill()
     stretch.tell(f"{name} killed, which led {group}")
@@ -171,6 +180,13 @@ async def promote(stretch: Stretch) -> None:
     stretch.tell(f"promote {node or 'the furthest'}: {code} {last(words) if code else ''}".strip())
 
 
+async def elect(stretch: Stretch) -> None:
+    """An operator has a replica elected, or whom the controllers choose, under load."""
+    node = stretch.rng.choice((*NODES, ""))
+    code, words = await stretch.cluster.command("promote", SWITCHING, *filter(None, (node,)))
+    stretch.tell(f"elect {node or 'any'}: {code} {last(words) if code else ''}".strip())
+
+
 async def lost_master(stretch: Stretch) -> None:
     """The master is killed or hangs, another one is promoted, the old one comes back."""
     name = await stretch.cluster.leader_of(CLASSIC) or NODES[0]
@@ -217,6 +233,7 @@ FAULTS = {
     "fill": Fault(fill),
     "take_inodes": Fault(take_inodes),
     "promote": Fault(promote),
+    "elect": Fault(elect),
     "lost_master": Fault(lost_master, mixes=False),
     "transfer": Fault(transfer),
     "wipe": Fault(wipe, mixes=False),

@@ -23,8 +23,10 @@ from actors.errors import TriologError
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCHER = ROOT / "tests" / "interop" / "exec_bound_to_parent.py"
 NODES = ("n0", "n1", "n2")
-CLASSIC, DLEDGER = "orders", "ledger"
-GROUPS = (CLASSIC, DLEDGER)
+CLASSIC, DLEDGER, SWITCHING = "orders", "ledger", "switching"
+GROUPS = (CLASSIC, DLEDGER, SWITCHING)
+PORTS = 7
+"""So many from the first on are used."""
 DISK_BYTES = 512 << 20
 DISK_INODES = 10_000
 START_MAX_S = 60.0
@@ -67,6 +69,25 @@ data_file_bytes = 4_194_304
 index_file_bytes = 1_048_576
 disk_check_ratio = 0.95
 disk_clean_ratio = 0.95
+
+[controllers]
+nodes = ["n0", "n1", "n2"]
+port = {controllers}
+heartbeat_interval_s = 0.5
+
+[groups.switching]
+mode = "autoswitch"
+members = ["n0", "n1", "n2"]
+durability = "synced"
+port = {replicas}
+broker_port = {brokers}
+segment_bytes = 4_194_304
+reconnect_interval_s = 0.5
+controller_heart_beat_timeout_s = 2.0
+disk_max_used_ratio = 0.95
+disk_clean_forcibly_ratio = 0.97
+disk_full_ratio = 0.97
+clean_resource_interval_s = 1.0
 """
 """Files go where another program leaves no room; the judge asks for what is behind them."""
 
@@ -214,7 +235,13 @@ def prepared(folder: Path, port: int) -> Cluster:
         disk.mkdir(parents=True)
         options = f"size={DISK_BYTES},nr_inodes={DISK_INODES},mode=700"
         subprocess.run(("mount", "-t", "tmpfs", "-o", options, "none", disk), check=True)
-    text = CLUSTER.format(port=port, next_port=port + 1)
+    text = CLUSTER.format(
+        port=port,
+        next_port=port + 1,
+        controllers=port + 2,
+        replicas=port + 3,
+        brokers=port + PORTS - 1,  # and the one that is 2 below
+    )
     (folder / "cluster.toml").write_text(text)
     return Cluster(folder)
 
@@ -234,4 +261,6 @@ def dumped(node: Node, group: str) -> Iterator[dict[str, Any]]:
         raise NotAsPlanned(f"dump of {group} on {node.name}: exit code {code}: {lines[-1:]}")
     for line in lines:
         with contextlib.suppress(ValueError):
-            yield json.loads(line)
+            found = json.loads(line)
+            if "body" in found:  # else it is of the replica itself
+                yield found

@@ -2,14 +2,14 @@
 
     python tests/kills/kills_run.py [--seconds 600 --seed 1 --folder var/kills]
 
-Three processes with a classic and a DLedger group, each with a disk of its own (a tmpfs in a mount
-namespace that ends with the run), under clients of both groups. In each stretch one fault or two
-befall them: kills, SIGSTOPs, ordered stops, a disk that another program fills, by bytes or by
-files, promotions, transfers, a wiped disk. Then all is mended, and it is measured how long it takes
-until both groups take appends again and every node has them. In the end all nodes stop in order,
-`storage check` has to find nothing, and what the clients heard, with all that lies in each node's
-files, has to be the history of one log for each group. The exit code is 1 if something of that is
-not so; the folder, with the nodes' words and copies of their disks, is kept then.
+Three processes with controllers and a group of each kind, each with a disk of its own (a tmpfs in a
+mount namespace that ends with the run), under clients of all groups. In each stretch one fault or
+two befall them: kills, SIGSTOPs, ordered stops, a disk that another program fills, by bytes or by
+files, promotions, elections, transfers, a wiped disk. Then all is mended, and it is measured how
+long it takes until all groups take appends again and every node has them. In the end all nodes stop
+in order, `storage check` has to find nothing, and what the clients heard, with all that lies in
+each node's files, has to be the history of one log for each group. The exit code is 1 if something
+of that is not so; the folder, with the nodes' words and copies of their disks, is kept then.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=600.0, help="under faults")
     parser.add_argument("--seed", type=int, default=1, help="which faults, in which order")
     parser.add_argument("--folder", type=Path, default=ROOT / "var" / "kills")
-    parser.add_argument("--port", type=int, default=18_912, help="and the next")
+    parser.add_argument("--port", type=int, default=18_912, help="and the six behind it")
     asked = parser.parse_args()
     if not asked.seconds > 0:
         parser.error("--seconds: more than 0")
@@ -147,7 +147,7 @@ async def run(
 
 
 async def whole(cluster: Cluster, clients: Clients, number: int) -> None:
-    """Returns when both groups take appends and all nodes have them, as an operator brings it
+    """Returns when all groups take appends and all nodes have them, as an operator brings it
     about: who ended is started again, a slave with a tail of its own is resynced, and a new master
     that its predecessor was back before, with more than it, is replaced by the furthest node.
 
