@@ -2,6 +2,7 @@
 
     python tests/bench/bench_autoswitch.py                       # some minutes
     python tests/bench/bench_autoswitch.py --parts kill --kills 20
+    python tests/bench/bench_autoswitch.py --parts faults --kills 20 --stops 10
 
 `appends`: two copies, bodies of 256 B, in shapes as in bench_appends.py, callers in the master's
 process. The classic master answers with `copies = 2`, the auto-switch master once all of its sync
@@ -11,6 +12,8 @@ one group has its turn the other one idles.
 `kill`: three replicas, of which two have to hold a record. The master gets SIGKILL; `seconds` is
 the time until a client's next append is answered, whoever is master then. In the classic group an
 operator promotes another node in the moment of the kill, which no operator does.
+
+`faults`: see bench_autoswitch_faults.py.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from pathlib import Path
 import attrs
 import trio
 from bench_appends import RECORD_BYTES, SHAPES
+from bench_autoswitch_faults import measure_faults
 from bench_kit import (
     HA_PORT,
     SEGMENT_BYTES,
@@ -187,12 +191,16 @@ def main() -> None:
     parser.add_argument("--durability", type=list_of(str), default=["synced"])
     parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement")
     parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--stops", type=int, default=2, help="SIGSTOPs, of faults")
+    parser.add_argument("--seed", type=int, default=1, help="in which order, of faults")
     given = parser.parse_args()
     show_versions()
     for how in given.durability if "appends" in given.parts else []:
         measure_appends(given, how)
     if "kill" in given.parts:
         measure_kills(given)
+    if "faults" in given.parts:
+        measure_faults(given.folder, given.host, given.kills, given.stops, given.seed)
 
 
 if __name__ == "__main__":

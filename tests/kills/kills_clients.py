@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -39,23 +39,29 @@ class Clients:
 
     Attributes:
         file: the cluster file.
+        groups: the names of the groups.
+        acknowledged: is told of each acknowledged append when it was asked for, in Trio's time.
         recorder: what they asked for and heard; the group is the operation's key.
         outcomes: how many appends and reads ended how.
         newest: per group the position behind the last acknowledged record.
     """
 
     file: str
+    groups: tuple[str, ...] = GROUPS
+    acknowledged: Callable[[float], None] = lambda asked_s: None
     recorder: Recorder = attrs.field(factory=Recorder)
     outcomes: Counter[str] = attrs.field(factory=Counter)
     newest: dict[str, int] = attrs.field(factory=dict)
     stopped: bool = False
-    _places: dict[str, list[int]] = attrs.field(factory=lambda: {group: [0] for group in GROUPS})
+    _places: dict[str, list[int]] = attrs.field(
+        default=attrs.Factory(lambda own: {group: [0] for group in own.groups}, takes_self=True)
+    )
 
     async def run(self, seed: int) -> None:
         """Returns when all have their last answer after `stopped` was set."""
         rng = random.Random(seed)
         async with trio.open_nursery() as nursery:
-            for group in GROUPS:
+            for group in self.groups:
                 for number in range(APPENDERS):
                     own = random.Random(rng.getrandbits(32))
                     nursery.start_soon(self._append_on, group, f"{group}-{number}", own)
@@ -82,6 +88,7 @@ class Clients:
 
     async def _append(self, log: Log, group: str, name: str, body: bytes) -> bool:
         call = self.recorder.call(name, Append(body), key=group)
+        asked_s = trio.current_time()
         try:
             receipt = await log.append([body])
         except NotStored as error:
@@ -92,6 +99,7 @@ class Clients:
             self.outcomes[f"{group} unknown: {type(error).__name__}"] += 1
             return False
         self.recorder.answer(call, receipt.next - 1)
+        self.acknowledged(asked_s)
         self.outcomes[f"{group} acknowledged"] += 1
         self.newest[group] = max(receipt.next, self.newest.get(group, 0))
         places = self._places[group]
