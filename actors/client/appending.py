@@ -22,7 +22,7 @@ import attrs
 import trio
 
 from actors.client.lines import CHUNKS_WAITING_MAX, Chunk, LineTooLong, read_lines
-from actors.client.members import RETRY_S
+from actors.client.members import pause_s
 from actors.client.report import error_text
 from actors.config.kind import unit_word
 from actors.errors import OutcomeUnknown, TriologError
@@ -224,17 +224,18 @@ class Appending:
             its text; None and "" if all lines have receipts.
         """
         first: TriologError | None = None
+        since_s = trio.current_time()
         while True:
             before = self._acknowledged
             failure = await self._use_one_appender(get)
             if failure is None:
                 return None, ""
             if first is None or self._acknowledged > before:
-                first = failure
+                first, since_s = failure, trio.current_time()
             if not self.goes_on(failure):
                 text = error_text(first)
                 return first, text if failure is first else f"{text}; {error_text(failure)}"
-            await trio.sleep(RETRY_S)
+            await trio.sleep(pause_s(since_s))
 
     async def _use_one_appender(self, get: trio.MemoryReceiveChannel[Chunk]) -> TriologError | None:
         self._appender = appender = self.log.appender()

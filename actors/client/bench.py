@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from actors.client.connection import Client
-from actors.client.members import RETRY_S, MemberFinder
+from actors.client.members import MemberFinder
 from actors.errors import OutcomeUnknown, TriologError
 from actors.log_types import Receipt
 
@@ -173,7 +173,7 @@ async def measure(
             if loop.appends > before:
                 members.well()
             goes_on = members.heed(clients[0].identity.node, loop.failure)
-            await trio.sleep(RETRY_S)
+            await members.pause()
     took_s = loop.ended_s - begun_s
     records = loop.appends * batch_count
     error = loop.first_error

@@ -21,7 +21,7 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.client.connection import Client
-from actors.client.members import LOST, RETRY_S, MemberFinder, NobodyLeads, members_of
+from actors.client.members import LOST, MemberFinder, NobodyLeads, members_of
 from actors.config import ClusterConfig, load
 from actors.env.protocols import Network, SecretStore
 from actors.errors import NotStored, OutcomeUnknown, TriologError, UnknownName
@@ -103,7 +103,7 @@ class SharedClient:
             except (*LOST, TriologError) as error:
                 if not self.failed(client, error):
                     raise
-                await trio.sleep(RETRY_S)
+                await self.members.pause()
             else:
                 self.members.well()
                 return answer
@@ -154,7 +154,7 @@ class GroupBackend:
                 self._under_way -= not handed_over
             if handed_over:
                 return
-            await trio.sleep(RETRY_S)
+            await self.leading.members.pause()
 
     def _passing_on(
         self, client: Client, on_done: Callable[[AppendOutcome], None]
@@ -182,7 +182,7 @@ class GroupBackend:
                 goes_on = self.leading.failed(client, error)
                 if not goes_on or isinstance(error, OutcomeUnknown):
                     raise
-                await trio.sleep(RETRY_S)
+                await self.leading.members.pause()
             else:
                 self.leading.members.well()
                 return receipt

@@ -36,8 +36,13 @@ from actors.errors import (
 )
 from wire.api import frames
 
+RETRY_FIRST_S: Final = 0.02
 RETRY_S: Final = 0.25
-"""The pause between two rounds over the members, and before a request is sent once more."""
+"""The bounds of the pause between two rounds over the members, and before a request is sent once
+more."""
+RETRY_PART: Final = 0.25
+"""The pause as a part of the time since the loss. So an outage is at most so much longer for a
+client, and one that lasts costs few requests."""
 LOST: Final = (NotMaster, Closed, NodeStopped, LeadershipLost, OSError)
 """Failures after which the connection is useless: its node is gone, or does not lead."""
 AWAY: Final = (OSError, TriologError, trio.TooSlowError)
@@ -108,7 +113,8 @@ class MemberFinder:
 
     @asynccontextmanager
     async def _connected(self, *, leads: bool) -> AsyncIterator[Client]:
-        begun_s, is_noted = trio.current_time(), self._lost_s is not None
+        is_noted = self._lost_s is not None
+        since_s = trio.current_time() if self._lost_s is None else self._lost_s
         named: dict[str, NamedLeader] = {}
         pauses: dict[str, Pauses] = {}
 
@@ -116,7 +122,7 @@ class MemberFinder:
         async def enter(node: str) -> AsyncIterator[_Found]:
             try:
                 async with self._connect_to(node) as client:
-                    epoch = await self._led(node, client, named, race) if leads else None
+                    epoch = await self._led(node, client, named, race, since_s) if leads else None
                     yield client, epoch
             except NoSlot as error:
                 race.say(node, error)  # others are tried meanwhile
@@ -127,7 +133,6 @@ class MemberFinder:
         async with open_race(nodes, enter, passing=AWAY, again_s=RETRY_S) as race:
             found = await race.first()
             if found is None:
-                since_s = begun_s if self._lost_s is None else self._lost_s
                 until_s = since_s + self.wait_s
                 if self._found_once or any(map(_runs, race.reasons.values())):
                     if not is_noted and trio.current_time() < until_s:
@@ -157,13 +162,19 @@ class MemberFinder:
         )
 
     async def _led(
-        self, node: str, client: Client, named: dict[str, NamedLeader], race: Race[_Found]
+        self,
+        node: str,
+        client: Client,
+        named: dict[str, NamedLeader],
+        race: Race[_Found],
+        since_s: float,
     ) -> int:
         """Ask a node for the leader until it names itself, and no other node names one of a newer
         epoch.
 
         Args:
             named: the leader that each member named last.
+            since_s: the time since which there is no leader, as far as is known.
 
         Returns: the epoch in which it leads.
         """
@@ -174,7 +185,7 @@ class MemberFinder:
             if own.leader == node and own.epoch >= known.epoch:
                 return own.epoch
             race.say(node, not_led(node, self.group, own, known), preferred=known.leader)
-            await trio.sleep(RETRY_S)
+            await trio.sleep(pause_s(since_s))
 
     # ---- losing ----
 
@@ -209,9 +220,20 @@ class MemberFinder:
             case _:
                 return isinstance(failure, LOST)
 
+    async def pause(self) -> None:
+        """Wait before a request is sent once more; see RETRY_PART."""
+        now_s = trio.current_time()
+        await trio.sleep(pause_s(now_s if self._lost_s is None else self._lost_s))
+
     def well(self) -> None:
         """Note that a request was answered: a later loss has the whole time again."""
         self._lost_s = None
+
+
+def pause_s(since_s: float) -> float:
+    """Return the pause before the next try, if they have been made since this time."""
+    passed_s = trio.current_time() - since_s
+    return min(RETRY_S, max(RETRY_FIRST_S, RETRY_PART * passed_s))
 
 
 def _runs(reason: Exception | str) -> bool:

@@ -14,7 +14,7 @@ import trio
 from actors.api.failures import RequestRefused
 from actors.client.connection import Client
 from actors.client.group_backend import GroupBackend
-from actors.client.members import LOST, RETRY_S
+from actors.client.members import LOST
 from actors.client.report import record_json, record_line
 from actors.config.kind import Terms
 from actors.errors import Closed, CorruptLog, TriologError
@@ -151,7 +151,7 @@ async def tail(
                     position = batch.next
             if not nodes.failed(client, error):
                 raise
-            await trio.sleep(RETRY_S)
+            await nodes.members.pause()
 
 
 async def _good_before_damage(client: Client, group: str, position: int) -> list[Batch]:

@@ -17,7 +17,7 @@ from actors.client.connection import CONNECT_TIMEOUT_S
 from actors.client.members import RETRY_S, MemberFinder
 from actors.client.race import STAGGER_S
 from actors.client.slot_retries import NoSlot
-from actors.errors import NotMaster, NotStored
+from actors.errors import Closed, NotMaster, NotStored
 
 NAMES = ("n0", "n1", "n2")
 ADVICE = "`promote a` makes another node its master"
@@ -33,12 +33,14 @@ class Group:
         said: by each; who is not in it refuses connections.
         open_count: connections that stand.
         full: who has no slot.
+        looks: how often they were asked whom they take for the master.
     """
 
     said: dict[str, Word]
     tried: list[str] = attrs.field(factory=list)
     open_count: int = 0
     full: list[str] = attrs.field(factory=list)
+    looks: int = 0
 
     @asynccontextmanager
     async def connect_to(self, node: str) -> AsyncIterator[Any]:
@@ -53,7 +55,7 @@ class Group:
             raise TimeoutError(f"{node} hangs")
         self.open_count += 1
         try:
-            yield Says(node, self.said)
+            yield Says(node, self.said, self)
         finally:
             self.open_count -= 1
 
@@ -69,6 +71,7 @@ class Says:
 
     node: str
     said: dict[str, Word]
+    group: Group
 
     @property
     def identity(self) -> NodeIdentity:
@@ -79,6 +82,7 @@ class Says:
 
     async def status(self) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
+        self.group.looks += 1
         if self.node not in self.said:
             raise ConnectionError(f"lost {self.node}")
         word = self.said[self.node]
@@ -254,6 +258,50 @@ async def test_who_is_elected_while_one_hangs_is_found_at_once(
         async with members.leader() as client:
             assert client.identity.node == "n1"
     assert 2 <= trio.current_time() <= 2 + RETRY_S + 0.01
+
+
+@pytest.mark.parametrize("elected_s", [0.03, 0.13, 0.51])
+async def test_who_is_elected_soon_after_a_loss_is_found_soon(
+    elected_s: float, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The pauses between two looks begin short and grow; each was as long as the last."""
+    group = Group({"n1": ("n0", 4), "n2": ("n0", 4)})
+    members = group.members(10.0, lambda text: None)
+    assert members.heed("n0", Closed("n0 ended"))
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def elect() -> None:
+            await trio.sleep(elected_s)
+            group.said["n1"] = group.said["n2"] = ("n1", 5)
+
+        async with members.leader() as client:
+            assert client.identity.node == "n1"
+    late_s = trio.current_time() - elected_s
+    assert late_s <= max(0.02, 0.25 * elected_s) + 1e-6
+
+
+async def test_a_long_search_asks_rarely(autojump_clock: trio.testing.MockClock) -> None:
+    group = Group({"n1": ("n0", 4)})
+    members = group.members(100.0, lambda text: None)
+    assert members.heed("n0", Closed("n0 ended"))
+    with pytest.raises(ConnectionError):
+        async with members.leader():
+            raise AssertionError("not reached")
+    assert group.looks < 100 / RETRY_S + 20
+
+
+async def test_a_request_is_sent_again_soon_and_later_rarely(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    members = Group({}).members(10.0, lambda text: None)
+    assert members.heed("n0", Closed("n0 ended"))
+    await members.pause()
+    assert trio.current_time() == 0.02
+    await trio.sleep(9)
+    begun_s = trio.current_time()
+    await members.pause()
+    assert trio.current_time() - begun_s == pytest.approx(RETRY_S)
 
 
 async def test_nobody_leads_and_one_hangs(autojump_clock: trio.testing.MockClock) -> None:

@@ -148,6 +148,9 @@ class Leaders:
     """A slot in which one comes after the other."""
 
     to_come: list[Leader]
+    members: MemberFinder = attrs.field(
+        factory=lambda: MemberFinder(GROUP, (), pytest.fail, wait_s=0.0)
+    )
 
     async def client(self) -> Leader:
         await trio.lowlevel.checkpoint()
