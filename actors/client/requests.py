@@ -31,13 +31,13 @@ from wire.api import frames as api
 from wire.api import gather
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
-PROBE_INTERVAL_S: Final = 2.0
-"""After so long a silence a node that owes an answer is sent a ping: by default as often as a
-DLedger leader sends heartbeats to its members."""
-SILENT_S: Final = 2 * PROBE_INTERVAL_S
-"""A node that has not answered the ping for as long again hangs, or cannot be reached; the other
-members may know (`actors.client.silence`). An election takes longer."""
-PROBE_TIMEOUT_S: Final = 38.0
+PROBE_INTERVAL_S: Final = 0.5
+"""After so long a silence a node that owes an answer is sent a ping: one that only takes its time
+is not taken for silent then."""
+SILENT_S: Final = 4.0
+"""A node that has not answered the ping for so long hangs, or cannot be reached; the other members
+may know (`actors.client.silence`)."""
+PROBE_TIMEOUT_S: Final = 39.5
 """After so long without an answer to the ping the node is given up, whatever others know: a machine
 that is gone does not close its connections. What is under way has to arrive in less, so a network
 has to carry 160 KB/s."""

@@ -3,8 +3,9 @@ place.
 
 A process that is stopped, or a machine that swaps, breaks no connection. Its answers may still
 come, so silence alone proves nothing; only what other members say does. A node that takes appends
-is given up when another member names a leader in a later term, or a master by a later promotion; a
-node that is read from, when another member answers.
+is given up when another member names a leader in a later term, or a master by a later promotion: so
+they are asked soon, and an outage lasts little longer than it takes them to replace that node. A
+node that is read from is given up when another member answers, and so it has more time.
 """
 
 from __future__ import annotations
@@ -20,11 +21,17 @@ import trio
 from actors.client.connection import CONNECT_TIMEOUT_S, Client
 from actors.client.leading import leader_named_by
 from actors.client.race import Failures, Race, open_race
-from actors.client.requests import SILENT_S
+from actors.client.requests import PROBE_INTERVAL_S, SILENT_S
 
+LEADER_SILENT_S: Final = 2 * PROBE_INTERVAL_S
+"""After so long a silence of a node that takes appends the others are asked. It was sent a ping
+halfway."""
+LOOK_FIRST_S: Final = 0.05
 LOOK_S: Final = 0.5
-"""How often each other member is asked while a node is silent, and whether the node is still
-silent."""
+"""The bounds of the pause before another member is asked once more. LOOK_S is also how often it is
+looked whether the node is still silent."""
+LOOK_PART: Final = 0.05
+"""The pause before another member is asked once more, as a part of the silence so far."""
 
 ConnectTo: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
 """Connects to the node with this name."""
@@ -51,11 +58,11 @@ class Silence:
     async def watch(self) -> None:
         """Give the node up when it is silent and another one has taken its place; then return."""
         while True:
-            await self.client.wait_silent(SILENT_S)
+            await self.client.wait_silent(self._silent_s)
             why = await self._why_not()
             if why and self._is_silent():
                 node = self.client.identity.node
-                self.client.give_up(f"{node} was silent for {SILENT_S:g} s, and {why}")
+                self.client.give_up(f"{node} was silent for {self._silent_s:g} s, and {why}")
                 return
 
     async def _why_not(self) -> str | None:
@@ -90,8 +97,13 @@ class Silence:
             if named.leader not in ("", own) and named.epoch > self.epoch:
                 return f"{named.leader} leads by term or promotion {named.epoch}"
             race.say(node, "knows of no other")
-            await trio.sleep(LOOK_S)
+            silent_s = trio.current_time() - self.client.quiet_since_s
+            await trio.sleep(min(LOOK_S, max(LOOK_FIRST_S, LOOK_PART * silent_s)))
         return f"{node} answers"
 
+    @property
+    def _silent_s(self) -> float:
+        return SILENT_S if self.epoch is None else LEADER_SILENT_S
+
     def _is_silent(self) -> bool:
-        return trio.current_time() >= self.client.quiet_since_s + SILENT_S
+        return trio.current_time() >= self.client.quiet_since_s + self._silent_s

@@ -15,7 +15,7 @@ from group_states import status_of
 
 from actors.api.handle import NodeIdentity
 from actors.client.requests import SILENT_S
-from actors.client.silence import LOOK_S, Silence
+from actors.client.silence import LEADER_SILENT_S, LOOK_S, Silence
 
 Word: TypeAlias = tuple[str, int] | None
 """Whom a member takes for the leader, in which term; None: it hangs, too."""
@@ -47,9 +47,11 @@ class Says:
 
     word: dict[str, Word]
     node: str
+    others: Others
 
     async def status(self) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
+        self.others.looks += 1
         word = self.word[self.node]
         if word is None:
             await trio.sleep_forever()
@@ -64,6 +66,7 @@ class Others:
 
     word: dict[str, Word]
     asked: list[str] = attrs.field(factory=list)
+    looks: int = 0
 
     @asynccontextmanager
     async def connect_to(self, node: str) -> AsyncIterator[Any]:
@@ -71,7 +74,7 @@ class Others:
         self.asked.append(node)
         if node not in self.word:
             raise ConnectionError(f"cannot reach {node}")
-        yield Says(self.word, node)
+        yield Says(self.word, node, self)
 
     async def watch(self, client: Hangs, epoch: int | None, for_s: float) -> None:
         silence = Silence(
@@ -108,8 +111,8 @@ async def test_a_leader_is_left_for_a_later_one(
     client = Hangs(quiet_since_s=0.0)
     await Others(word).watch(client, 3, 100)
     (reason,) = client.reasons
-    assert reason.endswith(f"n0 was silent for 4 s, and {why}")
-    assert SILENT_S <= trio.current_time() < SILENT_S + LOOK_S
+    assert reason.endswith(f"n0 was silent for 1 s, and {why}")
+    assert LEADER_SILENT_S <= trio.current_time() < LEADER_SILENT_S + LOOK_S
 
 
 @pytest.mark.parametrize("word", KEPT.values(), ids=KEPT)
@@ -131,6 +134,29 @@ async def test_an_election_meanwhile_is_seen(autojump_clock: trio.testing.MockCl
         others.word["n1"] = ("n1", 4)
     assert trio.current_time() <= 9.9 + LOOK_S
     assert len(client.reasons) == 1
+
+
+@pytest.mark.parametrize("elected_s", [1.5, 2.1, 6.0])
+async def test_who_is_elected_is_seen_soon(
+    elected_s: float, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The client notices no later than a small part of the outage; it waited half a second."""
+    client, others = Hangs(quiet_since_s=0.0), Others({"n1": ("n0", 3), "n2": ("n0", 3)})
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(others.watch, client, 3, 100)
+        await trio.sleep(elected_s)
+        others.word["n2"] = ("n1", 4)
+    assert trio.current_time() <= elected_s + max(0.05, 0.05 * elected_s)
+    assert len(client.reasons) == 1
+
+
+async def test_others_are_asked_rarely_in_a_long_silence(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    client, others = Hangs(quiet_since_s=0.0), Others({"n1": ("n0", 3)})
+    await others.watch(client, 3, 1000)
+    assert client.reasons == []
+    assert others.looks < 1000 / LOOK_S + 50
 
 
 async def test_who_is_heard_again_is_kept(autojump_clock: trio.testing.MockClock) -> None:
