@@ -13,7 +13,7 @@ one group has its turn the other one idles.
 the time until a client's next append is answered, whoever is master then. In the classic group an
 operator promotes another node in the moment of the kill, which no operator does.
 
-`faults`: see bench_autoswitch_faults.py.
+`faults`: see bench_autoswitch_faults.py, and with `--java 5` bench_autoswitch_java.py.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import attrs
 import trio
 from bench_appends import RECORD_BYTES, SHAPES
 from bench_autoswitch_faults import measure_faults
+from bench_autoswitch_java import measure_java
 from bench_kit import (
     HA_PORT,
     SEGMENT_BYTES,
@@ -192,6 +193,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement")
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--stops", type=int, default=2, help="SIGSTOPs, of faults")
+    parser.add_argument("--java", type=int, default=0, help="kills of a Java master, of faults")
     parser.add_argument("--seed", type=int, default=1, help="in which order, of faults")
     given = parser.parse_args()
     show_versions()
@@ -201,6 +203,8 @@ def main() -> None:
         measure_kills(given)
     if "faults" in given.parts:
         measure_faults(given.folder, given.host, given.kills, given.stops, given.seed)
+        if given.java:
+            measure_java(given.folder, given.java)
 
 
 if __name__ == "__main__":
