@@ -6,8 +6,8 @@ Messages: Change on a master, from the parts that serve clients and operators; A
 AnotherMaster on a slave, from slave_sync or master_watch; GetUnwritten. It publishes the tables in
 a `MetadataView`, and sends DeleteTopics to the dispatcher, also at its start. A restart forgets
 adopted tables that were not yet written, as the master sends them again; but a keeper that was
-stopped in order and had no room leaves them to the next one. A change with a reply is on the disk
-before it is answered.
+stopped, and had no room or too slow a disk, leaves them to the next one. A change with a reply is
+on the disk before it is answered.
 
 The time of a change is never before the newest store timestamp of the log, as a clock can be set
 back: no queue leads to what was stored before a topic was deleted.
@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
+import trio
 
 from actors.env import Env
 from actors.errors import StorageError
@@ -43,6 +44,9 @@ from wire.broker.topics import deleted_topics
 
 WRITE_WITHIN_S: Final = 0.5
 """The most seconds until a change without a reply is written, which a kill can lose."""
+STOP_WRITE_S: Final = 2.0
+"""How long a stop writes what is due: a new role waits for it, and the file that is under way then
+may take a few syncs more of a slow disk."""
 DELETE_S: Final = 2.0
 """The most seconds that an answer waits for the removal of deleted topics' queues, which goes on
 afterwards. It is less than the 5 s that tools wait for their answer."""
@@ -184,21 +188,23 @@ class MetadataKeeper(Actor[_Inbox]):
                     waiting.send(Done())
             case _Write():
                 self._is_planned = False
-                await self._write_due()
+                await self._write_due(until=lambda: self.ctx.is_stopping)
             case _:
                 assert_never(message)
 
     async def on_stop(self, reason: StopReason) -> None:
-        """Write what is due, unless the actor failed.
+        """Write what is due, for a while, unless the actor failed.
 
-        What cannot be written is left to the next keeper in the view: on a slave that is promoted,
-        no master would send it again.
+        What is not written is left to the next keeper in the view: on a slave that is promoted, no
+        master would send it again.
         """
         try:
             if reason in (StopReason.SHUTDOWN, StopReason.NORMAL):
-                await self._write_due()
-                self.view.left = tuple(self._due)
+                with trio.move_on_after(STOP_WRITE_S):
+                    await self._write_due()
         finally:
+            if reason is not StopReason.CRASHED:
+                self.view.left = tuple(self._due)
             self._files.close()
 
     async def _change(self, change: Change) -> None:
@@ -274,10 +280,16 @@ class MetadataKeeper(Actor[_Inbox]):
             self._is_planned = True
             self.ctx.timers.start("write", within_s, _Write())
 
-    async def _write_due(self) -> None:
-        """Write each table that is due. A failure of one does not keep the others from the disk."""
+    async def _write_due(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Write each table that is due. A failure of one does not keep the others from the disk.
+
+        Args:
+            until: whether the others are left to `on_stop`.
+        """
         failed = False
         for kind in tuple(self._due):
+            if until():
+                break
             try:
                 await self._write(kind, self.view.tables)
             except OSError:

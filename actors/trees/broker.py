@@ -45,6 +45,7 @@ from actors.remoting.server import SLOTS_KEPT, ServerSettings, listed, rpc_serve
 from actors.runtime import Backoff, ChildSpec, Strategy, SupervisorSpec
 from actors.storage.log.log_reader import LogReader
 from actors.trees.group_setup import CopyRules, GroupSetup, Registering
+from actors.trees.node import STORAGE_SHUTDOWN_S
 from wire.broker.increments import WATCH_METADATA
 from wire.broker.registration import MASTER_ID
 
@@ -100,7 +101,12 @@ def _keeper(setup: Setup) -> ChildSpec:
         dispatcher=setup.registry.ref(setup.paths.dispatcher),
         store_time=setup.store_time,
     )
-    return ChildSpec(name="metadata", start=keeper, backoff=BROKER_BACKOFF)
+    return ChildSpec(
+        name="metadata",
+        start=keeper,
+        shutdown_s=STORAGE_SHUTDOWN_S,  # it writes files at its end
+        backoff=BROKER_BACKOFF,
+    )
 
 
 def _midnights(setup: Setup) -> ChildSpec:

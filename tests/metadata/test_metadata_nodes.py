@@ -12,6 +12,7 @@ from metadata_kit import FOLDER, NODES, MetadataCluster, put_lone_topic, topics_
 
 from actors.env import Env
 from actors.errors import StorageError
+from actors.events.runtime import ChildKilled
 from actors.metadata.config_folder import ConfigFolder
 from actors.metadata.core import kinds
 from actors.metadata.core.changes import put_group, put_topic, remove_topic, set_offsets
@@ -22,6 +23,7 @@ from actors.metadata.view import MetadataView
 from actors.runtime import ChildSpec, SupervisorSpec, System, open_system
 from actors.sim.world import open_world
 from actors.storage.files.room import NoRoom
+from actors.trees.node import STORAGE_SHUTDOWN_S
 from wire.broker.metadata import SubscriptionGroupConfig
 from wire.broker.topics import TopicConfig
 
@@ -167,35 +169,79 @@ async def test_a_slave_that_becomes_master_goes_on_with_the_tables(autojump_cloc
         assert version.counter == 3
 
 
+async def _keeper(
+    view: MetadataView, env: Env, task_status: trio.TaskStatus[System], *, is_master: bool
+) -> None:
+    """Run the keeper of a node on its own. `view` outlives it, as a group's tree does."""
+    keeper = partial(
+        MetadataKeeper,
+        env=env,
+        folder=FOLDER.format("n0"),
+        owner="n0",
+        view=view,
+        is_master=is_master,
+    )
+    child = ChildSpec(name="metadata", start=keeper, shutdown_s=STORAGE_SHUTDOWN_S)
+    spec = SupervisorSpec(children=(child,))
+    async with open_system("n0", spec, rng=env.rng, events=env.events) as system:
+        task_status.started(system)
+        await system.wait_ended()
+
+
 async def test_a_promotion_keeps_what_a_full_disk_kept_from_its_file(
     autojump_clock: object,
 ) -> None:
     """The master that said it may be gone."""
-    view, folder = MetadataView(), FOLDER.format("n0")
+    view = MetadataView()
     answer = put_topic(Tables(), TopicConfig(topic_name="a"), 1).topics
-
-    async def run(env: Env, task_status: trio.TaskStatus[System], *, is_master: bool) -> None:
-        keeper = partial(
-            MetadataKeeper, env=env, folder=folder, owner="n0", view=view, is_master=is_master
-        )
-        spec = SupervisorSpec(children=(ChildSpec(name="metadata", start=keeper),))
-        async with open_system("n0", spec, rng=env.rng, events=env.events) as system:
-            task_status.started(system)
-            await system.wait_ended()
-
     async with open_world(5) as world:
         nodes = MetadataCluster(world)
-        system = await world.start_node("n0", partial(run, is_master=False))
+        system = await world.start_node("n0", partial(_keeper, view, is_master=False))
         world.node("n0").disk.faults.use_up_inodes(30.0)
         keeper = system.ref("/n0/metadata", Message)
         await keeper.tell(Adopt(kind=kinds.TOPICS, answer=answer))
         await until(lambda: "a" in view.tables.topics.topic_config_table)
         await world.stop_node("n0")
-        await world.start_node("n0", partial(run, is_master=True))
+        await world.start_node("n0", partial(_keeper, view, is_master=True))
         assert set(view.tables.topics.topic_config_table) == {"a"}
         assert not topics_in(on_disk(nodes, "n0"))
         await trio.sleep(60.0)
         assert topics_in(on_disk(nodes, "n0")) == {"a"}
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 1.5 * WRITE_WITHIN_S], ids=["due", "under way"])
+async def test_a_promotion_keeps_what_a_slow_disk_has_not_yet(
+    autojump_clock: object, wait_s: float
+) -> None:
+    """Each file takes 4 s, which is longer than a role change may wait for all of them."""
+    view, killed = MetadataView(), []
+    told = put_group(
+        put_topic(Tables(), TopicConfig(topic_name="a"), 1),
+        SubscriptionGroupConfig(group_name="g"),
+        1,
+    )
+    told = set_offsets(told, {"a@g": {0: 7}}, 1)
+    async with open_world(5) as world:
+        world.on_event.append(
+            lambda seen: killed.append(seen) if isinstance(seen.event, ChildKilled) else None
+        )
+        nodes = MetadataCluster(world)
+        system = await world.start_node("n0", partial(_keeper, view, is_master=False))
+        world.node("n0").disk.faults.slow_syncs(2.0, 30.0)
+        keeper = system.ref("/n0/metadata", Message)
+        for kind in (kinds.TOPICS, kinds.GROUPS, kinds.CONSUMER_OFFSETS):
+            await keeper.tell(Adopt(kind=kind, answer=getattr(told, kind.name)))
+        await until(lambda: view.tables.consumer_offsets.offset_table != {})
+        await trio.sleep(wait_s)
+        await world.stop_node("n0")
+        assert not killed
+        await world.start_node("n0", partial(_keeper, view, is_master=True))
+        assert set(view.tables.topics.topic_config_table) == {"a"}
+        assert view.tables.consumer_offsets.offset_table == {"a@g": {0: 7}}
+        await trio.sleep(60.0)
+        found = on_disk(nodes, "n0")
+        assert topics_in(found) == {"a"}
+        assert found.consumer_offsets.offset_table == {"a@g": {0: 7}}
 
 
 async def test_a_change_that_fails_half_way_leaves_no_half_behind(
