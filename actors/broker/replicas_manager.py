@@ -151,6 +151,7 @@ class ReplicaView:
         registered: on a master, where brokers and clients reach each replica of the set, by its
             id, as the controllers said last: nobody else is a replica.
         living: those of them that live, as the controllers believe.
+        is_sure: whether it has spoken as one that lives, after a start that made its log doubtful.
     """
 
     broker_id: int | None = None
@@ -160,6 +161,7 @@ class ReplicaView:
     lease_until_s: float = float("-inf")
     registered: Mapping[int, str] = attrs.field(factory=dict)
     living: frozenset[int] = frozenset()
+    is_sure: bool = False
 
 
 Message: TypeAlias = (
@@ -179,6 +181,7 @@ class ReplicasManager(Actor[_Inbox]):
         folder: of the store, where the identity is kept.
         source: names the broker set, for people.
         log: gives the state of the log.
+        doubts: gives the last epoch of a log that may lack bytes that it had; see `core.replica`.
         client: makes the calls.
         owner: changes the role.
     """
@@ -190,6 +193,7 @@ class ReplicasManager(Actor[_Inbox]):
     source: str
     wall_clock_ms: Callable[[], int]
     log: Callable[[], LogState]
+    doubts: Callable[[], int | None]
     view: ReplicaView
     client: ActorRef[client.Call]
     owner: ActorRef[ChangeRole | SyncStateSetTold | LeaseBegan]
@@ -201,7 +205,8 @@ class ReplicasManager(Actor[_Inbox]):
     async def on_start(self) -> None:
         identity = self._read()
         try:
-            self._replica = Replica(self.settings, self.wall_clock_ms(), identity)
+            doubts = None if self.view.is_sure else self.doubts()
+            self._replica = Replica(self.settings, self.wall_clock_ms(), identity, doubts)
         except WrongIdentity as error:
             raise ConfigError(f"{self.source}: {self.folder}: {error}") from error
         self._carry_out(self._replica.start(self.ctx.now_s()))
@@ -268,6 +273,7 @@ class ReplicasManager(Actor[_Inbox]):
         if lease_begins:
             self.owner.post(LeaseBegan())
         view.registered, view.living = replica.registered, replica.living
+        view.is_sure = replica.doubts is None
         if view.reason != reason and view.reason:
             self.ctx.emit(events.ControllersFailed(step=view.step.value, reason=view.reason))
 

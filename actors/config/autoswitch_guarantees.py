@@ -7,7 +7,7 @@ from actors.config.group import Durability
 from actors.config.kind import Guarantee
 from actors.readable import counted
 
-_WRITTEN = "not power loss of all of them"
+_WRITTEN = "not power loss of all of them, or of one while the others are away"
 _SYNCED = "power loss of all of them"
 
 

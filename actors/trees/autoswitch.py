@@ -246,6 +246,7 @@ def _replicas_manager(own: ReplicaSetup) -> ReplicasManager:
             max_offset=epochs.end_bytes,
             confirm_offset=epochs.mark.offset_bytes,
         ),
+        doubts=lambda: epochs.doubts,
         view=replica.view,
         client=registry.ref(paths.controllers_client),
         owner=registry.ref(paths.role),
@@ -328,6 +329,7 @@ def _epoch_keeper(own: ReplicaSetup, setup: Setup) -> EpochKeeper:
         view=own.replica.epochs,
         build=owned.build,
         begins=owned.epoch if owned.leads else None,
+        synced=setup.synced,
         room=Room(
             disk=setup.env.disk,
             path=setup.layout.root,

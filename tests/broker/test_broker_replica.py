@@ -9,6 +9,8 @@ import pytest
 
 from actors.broker.core import replica
 from actors.broker.core.replica import (
+    RETRY_MAX_S,
+    TIMEOUT_S,
     Ask,
     Effects,
     LogState,
@@ -22,6 +24,7 @@ from actors.controller.core.liveness import Living
 from wire.broker import controller as said
 from wire.broker.codes import RequestCode as Code
 from wire.broker.codes import ResponseCode
+from wire.broker.controller_events import AlterSyncStateSet
 from wire.broker.dialect import encode_body
 from wire.files.broker_identity import BrokerIdentity
 from wire.remoting.frame import Frame
@@ -102,6 +105,7 @@ class Host:
     given: BrokerIdentity | None = None
     temporary: BrokerIdentity | None = None
     is_learner: bool = False
+    doubts: int | None = None
     replica: Replica = attrs.field(init=False)
     ask: Ask | None = attrs.field(default=None, init=False)
     seen: list[Effects] = attrs.field(factory=list, init=False)
@@ -112,7 +116,7 @@ class Host:
         self.starts += 1
         stamp = 1000 * self.number + self.starts
         own = settings(self.number, is_learner=self.is_learner)
-        self.replica = Replica(own, stamp, self.given or self.temporary)
+        self.replica = Replica(own, stamp, self.given or self.temporary, self.doubts)
         self.ask = None
         self.take(self.replica.start(self.now_s))
         return self
@@ -490,6 +494,75 @@ def test_a_heartbeat_says_what_the_log_has() -> None:
     assert beat is not None
     assert (beat.broker_id, beat.epoch, beat.max_offset, beat.confirm_offset) == (1, 3, 500, 400)
     assert beat.heartbeat_timeout_mills == 10_000
+
+
+LOG = LogState(epoch=1, max_offset=500, confirm_offset=400)
+
+
+def doubtful(controllers: Controllers, number: int) -> Host:
+    """Return a replica of a set that starts again, with a log that may lack bytes of epoch 1."""
+    before = Host(controllers, number).start()
+    before.until(Step.POLL)
+    assert before.given is not None
+    return Host(controllers, number, given=before.given, doubts=1).start()
+
+
+def speaks(host: Host) -> None:
+    """Go on until the replica says that it lives."""
+    for _ in range(60):
+        if host.replica.heartbeat(LOG) is not None:
+            return
+        host.step()
+    raise AssertionError(host.replica)
+
+
+def test_a_master_whose_log_is_in_doubt_is_silent_until_it_is_deposed() -> None:
+    """Others may hold more of its epoch, and it must not begin that epoch again."""
+    controllers = Controllers()
+    controllers.live(1, 2)
+    one = doubtful(controllers, 1)
+    for _ in range(60):
+        one.step()
+        assert one.replica.heartbeat(LOG) is None
+        assert one.replica.role is None
+    assert one.replica.reason == replica.SILENT
+    controllers.alive.clear()  # as it is silent
+    speaks(one)
+    controllers.live(1)
+    one.until(Step.POLL)
+    assert one.replica.is_master
+    assert one.replica.role is not None
+    assert one.replica.role.epoch > 1
+
+
+def test_one_of_the_set_whose_log_is_in_doubt_is_silent_until_it_is_dropped_or_nobody_does() -> (
+    None
+):
+    """It follows its master meanwhile, who drops it from the set if it lacks anything."""
+    for drops in (True, False):
+        controllers = Controllers()
+        controllers.live(1, 2)
+        Host(controllers).start().until(Step.POLL)
+        two = doubtful(controllers, 2)
+        alone = Host(controllers, 2, given=two.given, doubts=1).start()
+        began_s = alone.now_s
+        speaks(alone)
+        assert alone.now_s - began_s < RETRY_MAX_S  # it is not in the set
+        grow = AlterSyncStateSet(broker_name="set1", new_sync_state_set=(1, 2))
+        controllers.sets.apply(grow)
+        two = Host(controllers, 2, given=two.given, doubts=1).start()
+        began_s = two.now_s
+        for _ in range(6):
+            two.step()
+            assert two.replica.heartbeat(LOG) is None
+        assert two.replica.role is not None
+        assert two.replica.role.master == 1
+        if drops:
+            drop = AlterSyncStateSet(broker_name="set1", new_sync_state_set=(1,))
+            controllers.sets.apply(drop)
+        speaks(two)
+        waited_s = two.now_s - began_s
+        assert waited_s < TIMEOUT_S if drops else TIMEOUT_S <= waited_s < TIMEOUT_S + RETRY_MAX_S
 
 
 def test_a_store_of_another_set_is_refused() -> None:

@@ -209,7 +209,7 @@ def test_what_is_wrong_is_one_line(text: str, problem: str) -> None:
             "all replicas of the sync state set have it, at least 3, each in its page cache;"
             " refused before it is written while fewer are in the set",
             "loss of all replicas of the set but one, which the controllers then elect, so of any"
-            " 2 replicas; not power loss of all of them",
+            " 2 replicas; not power loss of all of them, or of one while the others are away",
         ),
         (
             "all_ack_in_sync_state_set = false\nin_sync_replicas = 2\n",

@@ -95,6 +95,7 @@ class ReplicaNode:
                 source=self.name,
                 wall_clock_ms=env.wall_clock_ms,
                 log=lambda: LogState(epoch=-1, max_offset=0, confirm_offset=0),
+                doubts=lambda: None,
                 view=self.view,
                 client=registry.ref(f"{path}/client"),
                 owner=registry.ref(f"{path}/owner"),

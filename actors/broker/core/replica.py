@@ -29,6 +29,11 @@ Differs from upstream:
 - A replica that the controllers have forgotten says so, and asks on; it does not take another id
   by itself, as its log may hold what others lack.
 - A learner asks for no election, as who asks first is the first master (autoswitch-ha.md T11).
+- With `durability = "written"` a stop that was no ordered one may have been a power loss, which
+  takes what others have, and were told. Such a replica does not say that it lives, and asks for an
+  election, in a controller's name, until it is deposed as master of the epoch of its log: no epoch
+  has two different contents. As one member of several of the sync state set it is silent for the
+  announced time besides, in which the master drops it or another member is elected.
 - A master knows how long it may acknowledge: `lease_until_s` (autoswitch-ha.md T13). An answer
   renews it that names this replica as master of its epoch. Controllers that see the master's
   connection end elect another at once, whatever the lease: what needs the whole sync state set
@@ -72,6 +77,10 @@ LOOK_APART_S: Final = 0.2
 """The least seconds between a request and one that somebody wants to be sent at once."""
 RETRY_FIRST_S: Final = 0.1
 """The pause after the first bad answer, in seconds."""
+SILENT: Final = (
+    "its log may lack what it had, as it was not stopped in order: it waits until the controllers"
+    " take it for dead"
+)
 NO_MASTER: Final = "no replica is master, and this one is a learner, which is never elected"
 RETRY_MAX_S: Final = 2.0
 """The longest pause after bad answers. The pauses double from RETRY_FIRST_S on."""
@@ -181,6 +190,8 @@ class Replica:
     Args:
         stamp: makes its check codes unlike those of other runs: the time in ms since 1970.
         identity: what the files say; one with a check code if the temporary file alone is there.
+        doubts: the last epoch of a log that may lack bytes that it had; None: it lacks none. It is
+            None, too, once the replica may say that it lives.
 
     Attributes:
         step: what is asked next, or was asked.
@@ -199,6 +210,7 @@ class Replica:
     settings: ReplicaSettings
     stamp: int
     identity: BrokerIdentity | None = None
+    doubts: int | None = None
     step: Step = attrs.field(default=Step.FIND, init=False)
     role: ToldRole | None = attrs.field(default=None, init=False)
     reason: str = attrs.field(default="", init=False)
@@ -216,6 +228,7 @@ class Replica:
     _number: int = attrs.field(default=0, init=False)
     _looks: bool = attrs.field(default=False, init=False)  # again, once the answer is there
     _leased: int = attrs.field(default=0, init=False)  # the newest epoch that has had a lease
+    _silent_until_s: float = attrs.field(default=0.0, init=False)  # as one of the set
 
     def __attrs_post_init__(self) -> None:
         found, own = self.identity, self.settings
@@ -229,7 +242,9 @@ class Replica:
     def _step_by_identity(self) -> Step:
         if self.identity is None:
             return Step.NEXT_ID
-        return Step.REGISTER if self.identity.check_code is None else Step.APPLY
+        if self.identity.check_code is not None:
+            return Step.APPLY
+        return Step.REGISTER if self.doubts is None else Step.POLL
 
     @property
     def broker_id(self) -> int | None:
@@ -243,8 +258,10 @@ class Replica:
         return self.role is not None and self.role.master == self.broker_id
 
     def heartbeat(self, log: LogState) -> said.ControllerHeartbeat | None:
-        """Return what every controller is told each HEARTBEAT_S; None without an id."""
-        if self.broker_id is None:
+        """Return what every controller is told each HEARTBEAT_S; None without an id, or while it
+        must not be elected.
+        """
+        if self.broker_id is None or self.doubts is not None:
             return None
         return said.ControllerHeartbeat(
             broker_addr=self.settings.address,
@@ -262,6 +279,7 @@ class Replica:
 
     def start(self, now_s: float) -> Effects:
         """Begin with the first request."""
+        self._silent_until_s = now_s + self.settings.timeout_s
         return self._ask(now_s)
 
     def tick(self, now_s: float) -> Effects:
@@ -330,6 +348,8 @@ class Replica:
 
     def _took(self, asked: Ask, frame: Frame, now_s: float) -> Effects:
         code = frame.header.code
+        if self.doubts is not None and asked.code is Code.CONTROLLER_ELECT_MASTER:
+            return self._again(Step.POLL, SILENT, now_s)
         if code == ResponseCode.SUCCESS or (asked.code, code) == _MASTER_LIVES:
             return self._took_good(asked, frame, now_s)
         match asked.code, code:
@@ -358,6 +378,7 @@ class Replica:
                 Code.CONTROLLER_GET_REPLICA_INFO,
                 ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST,
             ):
+                self.doubts = None
                 return self._go(Step.REGISTER, now_s)
         remark = frame.header.remark or ""
         refused = f"{asked.to} refuses {asked.code.name}: {code}, {remark}"
@@ -390,7 +411,23 @@ class Replica:
             case _:
                 info = read_fields(header, said.ReplicaInfo)
                 in_sync = said.decode_sync_state_set(body) if body else said.SyncStateSet()
+                if self.doubts is not None:
+                    return self._doubtful(self.doubts, info, in_sync, now_s)
                 return self._has_master(info, in_sync, now_s)
+
+    def _doubtful(
+        self, doubts: int, found: said.ReplicaInfo, in_sync: said.SyncStateSet, now_s: float
+    ) -> Effects:
+        """Say that this replica lives, if no election of another one is due; or ask again."""
+        own, members = self.broker_id, in_sync.sync_state_set
+        leads = found.master_broker_id == own and (found.master_epoch or 0) <= doubts
+        is_one = own in members and len(members) > 1 and now_s < self._silent_until_s
+        if not leads and not is_one:
+            self.doubts = None
+            return self._go(Step.REGISTER, now_s)
+        taken = Effects() if leads else self._take_role(Effects(), found, in_sync)
+        again = self._again(Step.ELECT if leads else Step.POLL, SILENT, now_s)
+        return attrs.evolve(taken, wake_s=again.wake_s)
 
     def _found(self, asked: Ask, found: said.ControllerMetadata, now_s: float) -> Effects:
         leader = found.controller_leader_address
@@ -448,6 +485,8 @@ class Replica:
         """Take a role of a greater epoch, or another sync state set of the same one."""
         master, epoch = found.master_broker_id, found.master_epoch
         if master is None or epoch is None or self.broker_id is None:
+            return effects
+        if self.doubts is not None and master == self.broker_id:
             return effects
         told = ToldRole(
             epoch=epoch,
@@ -546,6 +585,8 @@ class Replica:
     def _election(self) -> said.ElectMaster:
         own, broker_id = self.settings, self.broker_id
         assert broker_id is not None
+        if self.doubts is not None:
+            broker_id = said.CONTROLLER_ITSELF
         return said.ElectMaster(
             broker_id=broker_id, broker_name=own.broker, cluster_name=own.cluster
         )

@@ -58,6 +58,8 @@ class EpochKeeper(Actor[Message]):
 
     Attributes:
         begins: the epoch that begins, on a master; None on a slave.
+        synced: whether others have had, and heard of, only what is on the disk here. If not, a stop
+            that was no ordered one may have taken what they have.
         room: waits while the disk has none for that.
     """
 
@@ -70,6 +72,7 @@ class EpochKeeper(Actor[Message]):
     view: EpochsView
     build: int
     begins: int | None
+    synced: bool
     room: Room
     _epochs: EpochStore = attrs.field(init=False)
     _min_bytes: int = attrs.field(init=False)
@@ -82,7 +85,10 @@ class EpochKeeper(Actor[Message]):
         )
         problem = await self.room.wait(partial(self._open, held), self.ctx.emit)
         self._min_bytes = held.min_bytes
+        is_first = self.view.store is None
         self.view.store, self.view.end_bytes = self._epochs, held.written_bytes
+        if is_first and not (self.synced or held.was_clean):
+            self.view.doubts = self.view.last_epoch
         self.view.opened_bytes = held.written_bytes
         self.view.mark.raise_to(held.confirmed_bytes)
         await self.store.tell(Subscribe(subscriber=self.ctx.self_ref, within_s=GROWTH_WITHIN_S))

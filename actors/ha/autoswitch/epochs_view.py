@@ -22,12 +22,15 @@ class EpochsView:
         end_bytes: the end of the log, at most a second late.
         opened_bytes: where the log ended as the tree started: all below may have been acknowledged.
         mark: up to where readers see the log.
+        doubts: the last epoch of a log that may lack bytes that it had, as this process found it;
+            None: it lacks none.
     """
 
     store: EpochStore | None = None
     end_bytes: int = 0
     opened_bytes: int = 0
     mark: AcknowledgedMark = attrs.field(factory=AcknowledgedMark)
+    doubts: int | None = None
 
     @property
     def history(self) -> History:

@@ -108,6 +108,7 @@ class Store(Actor[_Inbox]):
     _parsed: tuple[int, int] = attrs.field(init=False)
     _begins_bytes: int = attrs.field(init=False)
     _confirmed_bytes: int = attrs.field(init=False)
+    _was_clean: bool = attrs.field(init=False)
     _synced_bytes: int = attrs.field(default=0, init=False)
     _unsynced: dict[str, None] = attrs.field(factory=dict, init=False)
     _growth: Growth[LogGrew] = attrs.field(factory=partial(Growth, LogGrew), init=False)
@@ -149,6 +150,7 @@ class Store(Actor[_Inbox]):
         self._log, self._mark, self._parsed = opened.log, opened.mark, opened.parsed
         self._begins_bytes = opened.found.begins_bytes
         self._confirmed_bytes = opened.confirmed_bytes
+        self._was_clean = opened.was_clean
         self._raw = RawSession(PageSeal(disk, self.ctx.emit) if self.group.compat is None else None)
         self._synced_bytes = opened.log.written_bytes
         newest_ms = opened.last_store_ts if self.is_master else 0
@@ -270,6 +272,7 @@ class Store(Actor[_Inbox]):
             parsed=parsed,
             begins_bytes=self._begins_bytes,
             confirmed_bytes=max(self._confirmed_bytes, self._log.min_bytes),
+            was_clean=self._was_clean,
             stands_still=self._cleaner.stands_still,
             no_room=self._cleaner.lacks,
         )

@@ -137,6 +137,7 @@ class LogRange:
         parsed: see `opening.OpenedStore`; empty to whoever does not take it.
         begins_bytes: see `recovery.ScanResult`.
         confirmed_bytes: see `opening.OpenedStore`; never below `min_bytes`.
+        was_clean: the last stop before the store opened was an ordered one.
         stands_still: why old files do not go, for people; "": they do, or there are none.
         no_room: why nothing can be written, for people; "": it can.
         no_room_soon: as `no_room`, or why that is so once what is reserved has been written; "" to
@@ -151,6 +152,7 @@ class LogRange:
     parsed: tuple[int, int] = (0, 0)
     begins_bytes: int = 0
     confirmed_bytes: int = 0
+    was_clean: bool = True
     stands_still: str = ""
     no_room: str = ""
     no_room_soon: str = ""
