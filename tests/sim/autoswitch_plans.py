@@ -174,4 +174,23 @@ def learning(seed: str = "a") -> AutoSwitchPlan:
     )
 
 
-HARD = {each.__name__: each for each in (alone, switches, answers, replaced, learning)}
+def unsynced(seed: str = "a") -> AutoSwitchPlan:
+    """Return a plan in which copies are what was written, on slow disks: each replica
+    loses its power and is back soon, and then all do.
+    """
+    return plan(
+        *(f"at 1.0 slow_sync {node} for 17.0 extra 1.5" for node in ("n0", "n1", "n2")),
+        "at 4.0 power_loss n0 for 0.1",
+        "at 8.0 power_loss n1 for 0.1",
+        "at 12.0 power_loss n2 for 0.1",
+        "at 16.0 power_loss n0 n1 n2 for 0.1",
+        seed=f"unsynced {seed}",
+        replicas=3,
+        nodes=4,
+        until_s=18.0,
+        durability="written",
+        min_in_sync_replicas=2,
+    )
+
+
+HARD = {each.__name__: each for each in (alone, switches, answers, replaced, learning, unsynced)}

@@ -206,6 +206,21 @@ def fresh_by_the_lease_alone(patch: Patch) -> None:
     patch.setattr(AutoSwitchPart, "is_confirmed", lambda part, asked_s: part.is_open)
 
 
+# ---- power losses, where copies are what was written ----
+
+
+def a_power_loss_leaves_no_doubt(patch: Patch) -> None:
+    """A replica that was not stopped in order says at once that it lives, whatever it had."""
+    real = autoswitch._replicas_manager
+
+    def manager(own: Any) -> ReplicasManager:
+        found = real(own)
+        found.doubts = lambda: None
+        return found
+
+    patch.setattr(autoswitch, "_replicas_manager", manager)
+
+
 # ---- epochs and cuts ----
 
 
@@ -413,6 +428,7 @@ AUTOSWITCH_MUTATIONS: tuple[Mutation, ...] = (
     any_number_is_enough,
     lease_is_ignored,
     fresh_by_the_lease_alone,
+    a_power_loss_leaves_no_doubt,
     no_cut,
     cut_at_the_last_epoch,
     always_from_nothing,

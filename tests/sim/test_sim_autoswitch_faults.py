@@ -80,6 +80,35 @@ def test_a_replica_with_an_empty_disk_takes_the_place_of_the_one_before() -> Non
     assert outcome.counts["fault new_disk"] == 2
 
 
+def test_a_master_that_lost_its_power_does_not_go_on_in_its_epoch() -> None:
+    """Others of the set have what was answered, and it has not, as it had only written it."""
+    outcome = run(
+        *(f"at 1.0 slow_sync {node} for 8.0 extra 2.0" for node in ("n0", "n1")),
+        "at 6.0 power_loss n0 for 0.1",
+        "at 8.0 power_loss n1 for 0.1",
+        nodes=3,
+        until_s=12.0,
+        durability="written",
+        min_in_sync_replicas=2,
+    )
+    assert outcome.violations == ()
+    assert outcome.counts["fault power_loss"] == 2
+    assert outcome.counts["epochs"] > 1
+
+
+def test_what_was_answered_may_be_lost_with_the_power_of_all() -> None:
+    outcome = run(
+        *(f"at 1.0 slow_sync {node} for 8.0 extra 2.0" for node in ("n0", "n1")),
+        "at 6.0 power_loss n0 n1 for 0.1",
+        nodes=3,
+        until_s=10.0,
+        durability="written",
+        min_in_sync_replicas=2,
+    )
+    assert outcome.violations == ()
+    assert outcome.counts["mark acknowledged records given up"] > 0
+
+
 def test_an_append_of_two_is_not_answered_by_one() -> None:
     """A slave goes while appends wait for it, and the set shrinks to the master."""
     outcome = run(

@@ -137,6 +137,35 @@ def test_a_new_master_has_what_was_acknowledged() -> None:
         )
 
 
+def test_what_is_written_may_be_lost_with_the_power_of_all_who_had_it() -> None:
+    group = attrs.evolve(GROUP, durability="written")
+    seen = (
+        *NAMED,
+        told("n0", ELECTED),
+        begun("n0", 1, 0),
+        acknowledged("n0"),
+        told("n0", BOTH),
+        begun("n1", 2, 3),
+    )
+    cut = (*seen[:-1], fault("power_loss", "n1 for 1.00 s"), seen[-1])
+    objection = ["AcknowledgedIsInEpochs"]
+    for observed, held, objects in (
+        (seen, {"n1": b"abc"}, True),
+        (cut, {"n1": b"abc"}, False),
+        (cut, {"n1": b"abc", "n0": b"abc"}, False),
+        (cut, {"n1": b"abc", "n0": b"abcd"}, True),
+        (cut, {"n1": b"abc", "n2": b"abcd"}, False),  # it is not of the set
+    ):
+        logs = Logs({"n0": b"abcd", "n1": b"abcd"})
+        known = Known(group=group, logs=logs)
+        asked = judges(known, lambda node: True)
+        for each in observed[:-1]:
+            assert not [text for judge in asked for text in judge.see(each)]
+        object.__setattr__(logs, "held", held)
+        found = [type(judge).__name__ for judge in asked for _ in judge.see(observed[-1])]
+        assert found == objection * objects
+
+
 def test_a_master_without_a_lease_or_of_an_older_epoch_acknowledges_nothing() -> None:
     logs = Logs({"n0": b"abcd", "n1": b"abcd", WITHOUT_LEASE: b"abcd"})
     seen = (begun("n0", 1, 0), acknowledged("n0"), begun("n1", 2, 4))

@@ -46,6 +46,7 @@ def test_unbroken_code_passes(name: str) -> None:
         ("any_number_is_enough", "replaced", "AcknowledgedIsOnTheSet"),
         ("learner_joins", "replaced", "LearnersStayOut"),
         ("learner_asks_for_an_election", "learning", "LearnersStayOut"),
+        ("a_power_loss_leaves_no_doubt", "unsynced", "AcknowledgedIsInEpochs"),
     ],
 )
 def test_a_break_is_caught(name: str, plan: str, checker: str) -> None:

@@ -2,6 +2,11 @@
 
 Each sees the events of the nodes and the answers of the clients as they come. What is known of the
 run is kept once, in `Known`. Invariants about copies rely on disks alone.
+
+In a group with `durability = "written"` a copy is what a node has written, and a power loss may
+take it. So who has lost its power may lack what it had until then; nobody may be master without
+what was acknowledged while another one that could be elected still has it, and is there. One that
+is away for longer than the announced time is not waited for, as nobody can tell that from its end.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from actors.sim.classic.judges.checkers import (
     ReadsAgree,
     ReportedIsHeld,
 )
+from actors.sim.classic.judges.survival import POWER_LOSSES
 from actors.sim.classic.log_bytes import LogBytes
 from actors.sim.history import FaultInjected, Invariant, Observation, RecordsRead, given_up
 from actors.sim.judges.liveness import NoSilentStall, of_any_node
@@ -71,20 +77,28 @@ class Known:
             so had written them.
         nodes: the nodes of the replicas' ids.
         in_sync: the newest sync state set that anybody told of.
+        electable: that one, or the one before if an election has made it.
         epochs: in which epoch each node was master last.
         newest: the newest epoch that has begun, and where.
         answered: what was acknowledged, as ranges with the epoch of who did.
+        is_away: whether a node is off, or hears of no controller.
+        power_lost: where power losses count, up to where a node's log may have gone with its last
+            one.
     """
 
     group: AutoSwitchGroup
     logs: LogBytes
+    is_away: Callable[[str], bool] = lambda node: False
     damage: Damage = attrs.field(factory=Damage, init=False)
     acknowledged: bytearray = attrs.field(factory=bytearray, init=False)
     nodes: dict[int, str] = attrs.field(factory=dict, init=False)
     in_sync: tuple[int, ...] = attrs.field(default=(), init=False)
+    electable: tuple[int, ...] = attrs.field(default=(), init=False)
     epochs: dict[str, int] = attrs.field(factory=dict, init=False)
     newest: tuple[int, int] = attrs.field(default=(0, 0), init=False)
     answered: list[tuple[int, int, int]] = attrs.field(factory=list, init=False)
+    power_lost: dict[str, int] = attrs.field(factory=dict, init=False)
+    _reported: dict[str, int] = attrs.field(factory=dict, init=False)
     _set: tuple[int, int] = attrs.field(default=(0, 0), init=False)  # epoch, number
 
     def see(self, seen: Observation) -> Iterator[str]:
@@ -93,9 +107,15 @@ class Known:
         self.damage.learn(seen)
         if (end := given_up(seen)) is not None:
             del self.acknowledged[end:]
+            for each in (self.power_lost, self._reported):
+                each.update({node: min(had, end) for node, had in each.items()})
         if isinstance(seen, FaultInjected) and seen.kind == "wiped":
             # it comes back as another one
             self.nodes = {key: node for key, node in self.nodes.items() if node != seen.where}
+        if isinstance(seen, FaultInjected) and seen.kind in POWER_LOSSES and not self.synced:
+            for node in seen.where.partition(" for ")[0].split():
+                had = max(self._reported.get(node, 0), len(self.acknowledged))
+                self.power_lost[node] = max(self.power_lost.get(node, 0), had)
         if not isinstance(seen, SimEvent):
             return
         match seen.event:
@@ -108,6 +128,8 @@ class Known:
             case ha.EpochBegun(epoch=epoch, start_bytes=start) if self.is_of(seen):
                 self.epochs[seen.node] = epoch
                 self.newest = max(self.newest, (epoch, start))
+            case ha.OffsetReported(offset_bytes=offset) if self.is_of(seen):
+                self._reported[seen.node] = max(self._reported.get(seen.node, 0), offset)
             case ha.SyncStateSetTaken(in_sync=in_sync, set_epoch=number):
                 # A controller that has decided may end before it says so.
                 self._newest((self.epochs.get(seen.node, 0), number), in_sync)
@@ -122,22 +144,52 @@ class Known:
         of who has answered it.
         """
         number, start = self.newest
-        return receipt.next > start and any(
-            first < receipt.next <= end and epoch < number for first, end, epoch in self.answered
-        )
+        epochs = [epoch for first, end, epoch in self.answered if first < receipt.next <= end]
+        return receipt.next > start and max(epochs, default=number) < number
 
     def is_of(self, seen: SimEvent) -> bool:
         """Whether an event is of this group."""
         return group_of(seen) == self.group.name
 
+    @property
+    def synced(self) -> bool:
+        """Whether a copy is one on a disk."""
+        return self.group.durability == "synced"
+
+    def held(self, node: str, start: int, end: int) -> bytes:
+        """Return the part of a node's log that counts as a copy."""
+        return (self.logs.durable if self.synced else self.logs.written)(node, start, end)
+
+    def has(self, node: str, start: int, wanted: bytes) -> bool:
+        """Whether a node has these bytes of the log, but for those that have rotted, and those that
+        it may have lost with its power.
+        """
+        gone = min(max(self.power_lost.get(node, 0) - start, 0), len(wanted))
+        wanted, start = wanted[gone:], start + gone
+        return self.damage.sound(node, start, self.held(node, start, start + len(wanted)), wanted)
+
     def lacks(self, node: str, first: int = 0) -> bool:
-        """Whether a node's disk lacks some of what was acknowledged, from an offset on."""
-        wanted = bytes(self.acknowledged[first:])
-        held = self.logs.durable(node, first, first + len(wanted))
-        return not self.damage.sound(node, first, held, wanted)
+        """Whether a node lacks some of what was acknowledged, from an offset on, without excuse."""
+        if node in self.power_lost and self._is_whole(node):
+            del self.power_lost[node]
+        return not self.has(node, first, bytes(self.acknowledged[first:]))
+
+    def still_have(self, node: str) -> list[str]:
+        """Return the others of whom the master could be elected that are there and have all that
+        was acknowledged.
+        """
+        could = (self.nodes.get(replica, node) for replica in self.electable)
+        others = (each for each in could if each != node and not self.is_away(each))
+        return [each for each in others if self._is_whole(each)]
+
+    def _is_whole(self, node: str) -> bool:
+        wanted = bytes(self.acknowledged)
+        return self.damage.sound(node, 0, self.held(node, 0, len(wanted)), wanted)
 
     def _newest(self, number: tuple[int, int], in_sync: tuple[int, ...]) -> None:
         if number > self._set:
+            is_election = number[1] == 0
+            self.electable = self.in_sync if is_election else in_sync
             self._set, self.in_sync = number, in_sync
 
 
@@ -167,7 +219,9 @@ class OneMasterPerEpoch:
 
 @attrs.define(kw_only=True)
 class AcknowledgedIsInEpochs:
-    """Who begins an epoch has on its disk all that was acknowledged before, below its begin."""
+    """Who begins an epoch has all that was acknowledged before, below its begin; or it has lost its
+    power where that counts, and nobody has it any more.
+    """
 
     known: Known
 
@@ -178,7 +232,13 @@ class AcknowledgedIsInEpochs:
                 if not known.is_of(seen) or epoch < known.newest[0]:
                     return
                 end = len(known.acknowledged)
-                if start < end:
+                if start < end and node in known.power_lost:
+                    if others := known.still_have(node):
+                        yield (
+                            f"{node} begins epoch {epoch} at {start} after a power loss:"
+                            f" acknowledged was up to {end}, and {', '.join(others)} has it"
+                        )
+                elif start < end:
                     yield f"{node} begins epoch {epoch} at {start}: acknowledged was up to {end}"
                 elif known.lacks(node):
                     yield f"{node} begins epoch {epoch} without some of what was acknowledged"
@@ -228,17 +288,15 @@ class ShownIsOnTheSet:
         wanted = known.logs.written(seen.node, start, end)
         for replica in known.in_sync:
             node = known.nodes.get(replica, seen.node)
-            held = known.logs.durable(node, start, end)
-            spared = known.damage.sound(node, start, held, wanted)
+            held = known.held(node, start, end)
+            spared = known.has(node, start, wanted)
             if not spared and not known.damage.sound(seen.node, start, wanted, held):
                 yield f"{seen.node} shows {start} to {end}: {node}, in the set, has not all of it"
 
 
 @attrs.define(kw_only=True)
 class AcknowledgedIsOnEnough:
-    """What is acknowledged is on the disks of `in_sync_replicas` replicas, its master among
-    them.
-    """
+    """`in_sync_replicas` replicas, its master among them, have what is acknowledged."""
 
     known: Known
 
@@ -249,11 +307,7 @@ class AcknowledgedIsOnEnough:
                 if not known.is_of(seen):
                     return
                 wanted = known.logs.written(seen.node, first, end)
-                holding = [
-                    node
-                    for node in known.group.voters
-                    if known.damage.sound(node, first, known.logs.durable(node, first, end), wanted)
-                ]
+                holding = [node for node in known.group.voters if known.has(node, first, wanted)]
                 need = known.group.in_sync_replicas
                 if len(holding) < need or len(wanted) < end - first:
                     yield (

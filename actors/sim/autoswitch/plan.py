@@ -34,13 +34,15 @@ from actors.sim.judges.linear.judge import judge_log
 from actors.sim.machines import NotConverged, sim_config
 from actors.sim.plan import FAULTS_S, Expected, Observe, Plan, Stage, draw_disk, draw_network
 from actors.sim.workload import Workload
-from actors.sim.world import World
+from actors.sim.world import NodeState, World
 
 GROUP: Final = "orders"
 CONTROLLER_PORT: Final = 9878
 SMALL_LEDGER: Final = {"data_file_bytes": 1 << 20, "index_file_bytes": 128 << 10}
 FIXED_SHARE: Final = 0.15
 """In so many runs an append needs a fixed number of copies, whatever the sync state set is."""
+WRITTEN_SHARE: Final = 0.2
+"""In so many runs a copy is what is written, and a power loss may take it."""
 LEARNERS_SHARE: Final = 0.4
 """So many runs with replicas enough have one that only copies the log."""
 CONVERGE_S: Final = 120.0
@@ -63,7 +65,7 @@ class AutoSwitchStage(Stage):
         self.machines = cluster = SimCluster(world, config, skews_ms=plan.skews_ms)
         self.tally = AutoSwitchTally()
         self._logs = DiskLogBytes(cluster, group)
-        known = Known(group=group, logs=self._logs)
+        known = Known(group=group, logs=self._logs, is_away=self._is_away)
         self.history = History(judges(known, self._has_lease), self._observed)
         self._observe = observe
         world.on_event.append(self.history.add)
@@ -115,6 +117,11 @@ class AutoSwitchStage(Stage):
     def _has_lease(self, name: str) -> bool | None:
         part = self._part(name)
         return None if part is None else part.has_lease
+
+    def _is_away(self, name: str) -> bool:
+        part = self._part(name)
+        is_on = self.machines.world.node(name).state is NodeState.RUNNING
+        return part is None or not is_on or part.replica.reason != ""
 
     def _set_is_whole(self) -> bool:
         """Whether some open master has all voters in its sync state set."""
@@ -214,6 +221,8 @@ class AutoSwitchPlan(Plan):
         if fixed.random() < FIXED_SHARE:
             copies = fixed.randint(1, replicas)
             settings |= {"all_ack_in_sync_state_set": False, "in_sync_replicas": copies}
+        if random.Random(f"{seed}:autoswitch:written").random() < WRITTEN_SHARE:
+            settings["durability"] = "written"
         more = random.Random(f"{seed}:autoswitch:learners")
         needed = max(settings["min_in_sync_replicas"], settings.get("in_sync_replicas", 1))
         if replicas > max(needed, 2) and more.random() < LEARNERS_SHARE:

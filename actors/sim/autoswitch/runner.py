@@ -23,26 +23,28 @@ class AutoSwitchRunner(FaultRunner):
 
     group: AutoSwitchGroup
     known: Known
+    _power_took: bool = attrs.field(default=False, init=False)
 
     def saw(self, seen: Seen) -> None:
-        """Take an event, after the history: where a fixed number of copies is enough, an election
-        takes back what the new master has not.
+        """Take an event, after the history: where a fixed number of copies is enough, or a power
+        loss takes them, an election takes back what the new master has not.
         """
         super().saw(seen)
+        known = self.known
         match seen:
-            case SimEvent(event=ha.EpochBegun(start_bytes=start)) if self.known.is_of(seen):
-                self._takes_back(seen.node, start)
+            case SimEvent(event=ha.EpochBegun(start_bytes=start)) if known.is_of(seen):
+                lost = seen.node in known.power_lost and start < len(known.acknowledged)
+                self._power_took = self._power_took or lost
+                if lost or not self.group.all_ack_in_sync_state_set:
+                    self.note("lost", f"{seen.node} {start}")
 
     def hears(self, seen: Observation) -> None:
         """Take any observation: an answer of a master that was deposed meanwhile may come late."""
         match seen:
             case AppendAnswered(receipt=receipt) if receipt is not None:
-                if self.known.taken_back(receipt):
-                    self._takes_back(self.master, self.known.newest[1])
-
-    def _takes_back(self, node: str, start: int) -> None:
-        if not self.group.all_ack_in_sync_state_set:
-            self.note("lost", f"{node} {start}")
+                may = self._power_took or not self.group.all_ack_in_sync_state_set
+                if may and self.known.taken_back(receipt):
+                    self.note("lost", f"{self.master} {self.known.newest[1]}")
 
     def _tend(self, name: str) -> None:
         """Mend a node that rightly refuses to start.
