@@ -196,7 +196,7 @@ class Lobby:
             with trio.move_on_after(FIRST_WORD_S):
                 while data := await receive.receive_some(FIRST_BYTES):
                     first += data
-                    frames, error = decoder.decode(data)
+                    frames, error = decoder.decode(data, 1)
                     if frames or (error is None and decoder.begun_bytes > FIRST_BYTES):
                         return Spoken(stream, receive, send, first)
                     if error is not None:

@@ -218,27 +218,34 @@ class FrameStream:
         decoder = Decoder()
         while True:
             await self._before_read(decoder.begun_bytes)
-            data = await self._some(decoder.begun_bytes)
-            if not data:
-                return CLOSED_BY_PEER
-            is_first, self.heard = not self.heard, True
-            if is_first and data[0] == _TLS_HANDSHAKE:
-                return SPEAKS_TLS
-            self.active_s = trio.current_time()
-            frames, error = decoder.decode(data)
-            if frames:
-                self._rest_s = REST_TIMEOUT_S
-                await self._hand_on(frames)
-            if error is not None:
-                return error
+            reason = await self._take(decoder, await self._some(decoder.begun_bytes))
+            if reason is not None:
+                return reason
 
-    async def _hand_on(self, frames: list[Frame]) -> None:
-        for at in range(0, len(frames), self._step_frames):
-            if at:
-                await self._before_read(0)
-            step = tuple(frames[at : at + self._step_frames])
-            size_bytes = sum(map(frame_bytes, step))
-            await self._deliver(Received(number=self.number, frames=step, size_bytes=size_bytes))
+    async def _take(self, decoder: Decoder, data: bytes) -> str | None:
+        """Deliver the frames that are whole with these bytes. Returns: why no more will come.
+
+        When it returns, nothing here holds the bytes or the frames, as the next may never come.
+        """
+        if not data:
+            return CLOSED_BY_PEER
+        is_first, self.heard = not self.heard, True
+        if is_first and data[0] == _TLS_HANDSHAKE:
+            return SPEAKS_TLS
+        self.active_s = trio.current_time()
+        step = self._step_frames
+        frames, error = decoder.decode(data, step)
+        while frames:
+            self._rest_s = REST_TIMEOUT_S
+            size_bytes = sum(map(frame_bytes, frames))
+            await self._deliver(
+                Received(number=self.number, frames=tuple(frames), size_bytes=size_bytes)
+            )
+            if len(frames) < step or error is not None:
+                break
+            await self._before_read(0)
+            frames, error = decoder.decode(b"", step)
+        return error
 
     async def _some(self, begun_bytes: int) -> bytes:
         """Receive some bytes; only the wait for them counts against `_rest_s`."""

@@ -373,11 +373,12 @@ encoded_frames = st.builds(encode_frame, headers(), st.binary(max_size=50)) | st
     st.lists(encoded_frames, max_size=6),
     st.lists(st.integers(0, 400), max_size=8),
     st.binary(max_size=12),
+    st.integers(1, 4),
 )
-def test_frames_in_one_step_are_those_one_by_one(
-    frames: list[bytes], cuts: list[int], behind: bytes
+def test_frames_in_few_steps_are_those_one_by_one(
+    frames: list[bytes], cuts: list[int], behind: bytes, frames_max: int
 ) -> None:
-    """However they are cut, and whatever is behind them."""
+    """However they are cut, whatever is behind them, and however many are taken at a time."""
     data = b"".join(frames) + behind
     places = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
     one, other = Decoder(300), Decoder(300)
@@ -390,9 +391,14 @@ def test_frames_in_one_step_are_those_one_by_one(
                 wanted.append(frame)
         except RemoteProtocolError as error:
             problem = str(error)
-        assert other.decode(data[start:end]) == (wanted, problem)
+        found, error = other.decode(data[start:end], frames_max)
+        step = len(found)
+        while step == frames_max:
+            more, error = other.decode(b"", frames_max)
+            found, step = found + more, len(more)
+        assert (found, error) == (wanted, problem)
         if problem is not None:
-            assert other.decode(b"") == ([], problem), "for ever"
+            assert other.decode(b"", frames_max) == ([], problem), "for ever"
             return
 
 

@@ -166,11 +166,15 @@ class Decoder:
             self._broken = str(error)
             raise
 
-    def decode(self, data: bytes) -> tuple[list[Frame], str | None]:
+    def decode(self, data: bytes, frames_max: int) -> tuple[list[Frame], str | None]:
         """Return the frames that `data` completes, and what is wrong behind them, or None.
 
         This does `receive_data`, and `next_frame` until NEED_DATA, in one step. Frames that are
         whole in `data` are not copied into the buffer.
+
+        Args:
+            frames_max: how many frames to return at most, for each takes more memory than its
+                bytes. If there are as many, further calls with b"" return those that follow.
         """
         frames: list[Frame] = []
         at = 0
@@ -181,9 +185,9 @@ class Decoder:
                 self._take_next(frames)
                 at = missing_bytes
             if self._rest_bytes < 0 and not len(self._buffer) and self._broken is None:
-                at = self._take_whole(data, at, frames)
+                at = self._take_whole(data, at, frames, frames_max)
             self._buffer.append(data[at:] if at else data)
-            while self._take_next(frames):
+            while len(frames) < frames_max and self._take_next(frames):
                 pass
         except RemoteProtocolError as error:
             return frames, str(error)
@@ -196,11 +200,11 @@ class Decoder:
         frames.append(frame)
         return True
 
-    def _take_whole(self, data: bytes, at: int, frames: list[Frame]) -> int:
+    def _take_whole(self, data: bytes, at: int, frames: list[Frame], frames_max: int) -> int:
         """Decode whole good frames. Return where the first other begins, for `next_frame`."""
         limit, length_max = len(data), self._frame_bytes_max - _LENGTH.size
         unpack, head_bytes = _HEAD.unpack_from, _HEAD.size
-        while limit - at >= head_bytes:
+        while limit - at >= head_bytes and len(frames) < frames_max:
             length, kind_and_size = unpack(data, at)
             end = at + _LENGTH.size + length
             body_at = at + head_bytes + (kind_and_size & _HEADER_BYTES_MASK)
