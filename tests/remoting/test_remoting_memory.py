@@ -8,12 +8,37 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import trio
-from remoting_kit import frame, head, serving
+from remoting_kit import LATER, frame, head, serving
+from waiting_memory import look_at_costs
 
 from actors.remoting.requests import Answer
 from actors.remoting.stream import RECEIVE_BYTES
+from wire.remoting.frame import encode_frame
+from wire.remoting.header import Header, SerializeType
 
 MIB = 1 << 20
+LONG = "x" * 1000
+WIDE = "\U0001f600"
+"""A character that makes each one of its text four bytes wide."""
+SHAPES: dict[str, Callable[[int], bytes]] = {
+    "nothing": lambda at: frame(LATER, at),
+    "a field": lambda at: frame(LATER, at, topic=f"t{at}"),
+    "a binary header": lambda at: frame(LATER, at, t=f"{at}", encoding=SerializeType.ROCKETMQ),
+    "many fields": lambda at: frame(LATER, at, **{f"{at}-{of}": f"{of}-{at}" for of in range(50)}),
+    "a wide field": lambda at: frame(LATER, at, t=f"{WIDE}{at}{LONG}"),
+    "a remark": lambda at: encode_frame(Header(code=LATER, opaque=at, remark=f"{at}{LONG}")),
+    "a body": lambda at: frame(LATER, at, f"{at}{LONG}".encode()),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+async def test_a_waiting_request_takes_no_more_than_it_is_counted(
+    shape: Callable[[int], bytes], autojump_clock: object
+) -> None:
+    async with serving(posted=True) as port:
+        client = await port.connect()
+        await port.ask(client, frame())
+        await look_at_costs(client, port.channels[0], lambda: len(port.kept), shape)
 
 
 @pytest.fixture
