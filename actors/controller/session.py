@@ -45,6 +45,11 @@ class ControllerSession:
     _members: Session | None  # for a member's address
     version: int = attrs.field(default=VERSION, init=False)
 
+    @property
+    def unanswered_max(self) -> int:
+        """Those of a member's connection are pushes, which a follower answers together."""
+        return (self._members or self._controller).unanswered_max
+
     def serve(self, request: Request) -> None:
         if request.header.code in SERVED:
             self._controller.serve(request)

@@ -23,9 +23,6 @@ from actors.runtime import ActorRef, ChildSpec, Registry, Strategy, SupervisorSp
 
 CONNECTIONS_MAX: Final = 2048
 """The most connections. Each broker, client and operator keeps one."""
-UNANSWERED_MAX: Final = 32
-"""The most requests of one connection that may wait for `routes`, which answers in the order in
-which they come: those of a client that asks much at once do not stand before all of another's."""
 MEMORY_BYTES: Final = memory_bytes(CONNECTIONS_MAX)
 """The most that the connections can hold together."""
 ROUTES: Final = "routes"
@@ -71,7 +68,6 @@ def name_server_tree(settings: NameServerSettings, env: Env, registry: Registry)
         session=plain(posted_to(ref)),
         next_connection=itertools.count(1).__next__,
         connections_max=CONNECTIONS_MAX,
-        unanswered_max=UNANSWERED_MAX,
     )
     return SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,

@@ -61,10 +61,6 @@ from wire.remoting.frame import (
 )
 from wire.remoting.header import FLAG_ONEWAY, Header, SerializeType, reply_header
 
-UNANSWERED_MAX: Final = 4096
-"""How many requests may wait for their answers; more wait in the stream. A leader has 1000 pushes
-to a peer under way, a consumer a held pull for each of its queues. A port may have less.
-"""
 UNANSWERED_BYTES_MAX: Final = 16 << 20
 """How many bytes of unanswered requests' frames may wait; a single frame of any size may."""
 UNSENT_BYTES_MAX: Final = 8 << 20
@@ -113,7 +109,6 @@ class RPCConnection(Actor[_Inbox]):
     connection: int
     _session_of: Callable[[Channel], Session]
     _budget: RPCBudget
-    _unanswered_max: int = UNANSWERED_MAX
     tolerated: int = 0  # frames that were read only as fastjson reads them
     _session: Session = attrs.field(init=False)
     _share: Share = attrs.field(init=False)
@@ -143,7 +138,6 @@ class RPCConnection(Actor[_Inbox]):
             self._take_news,
             before_read=self._before_read,
             on_sent=self._make_room,
-            step_frames=min(STEP_FRAMES, self._unanswered_max),
         )
         self.ctx.emit(
             events.RPCConnectionOpened(connection=self.connection, address=str(self.address))
@@ -205,16 +199,17 @@ class RPCConnection(Actor[_Inbox]):
             self._unread_bytes += news.size_bytes
         await self.ctx.self_ref.tell(news)
 
-    async def _before_read(self, begun_bytes: int) -> None:
+    async def _before_read(self, begun_bytes: int) -> int:
         self._share.begin(begun_bytes)
         while (
-            self._unread + self._unanswered >= self._unanswered_max
+            self._unread + self._unanswered >= self._session.unanswered_max
             or self._unread_bytes + self._unanswered_bytes >= UNANSWERED_BYTES_MAX
             or self._frames.unsent_bytes >= UNSENT_BYTES_MAX
         ):
             self._room = trio.Event()
             await self._room.wait()
         await self._share.before_read()
+        return min(STEP_FRAMES, self._session.unanswered_max)
 
     def _held_bytes(self) -> int:
         answers_bytes = max(self._frames.held_bytes - self._share.unsent_read_bytes, 0)

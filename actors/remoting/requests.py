@@ -35,6 +35,10 @@ from wire.remoting.frame import (
 from wire.remoting.header import VERSION, Header, read_fields, reply_header
 
 BUSY: Final = "busy"
+UNANSWERED_MAX: Final = 32
+"""How many requests of one connection may wait for their answers; more wait in the stream. The
+actors that all connections share answer in the order in which requests come, so those of a client
+that asks much at once do not stand before all of another's."""
 _LOGGER: Final = logging.getLogger("triolog.remoting")
 
 S = TypeVar("S", bound=Struct)
@@ -255,6 +259,10 @@ class Session(Protocol):
     """Serves the requests of one connection at a port, in the connection's task."""
 
     @property
+    def unanswered_max(self) -> int:
+        """How many of them may wait for their answers; it may grow."""
+
+    @property
     def version(self) -> int:
         """The `version` in the headers of answers."""
 
@@ -268,11 +276,12 @@ class Session(Protocol):
         """Return the frame of an answer that is no error. Raises: LocalProtocolError."""
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class _Plain:
     """A Session whose answers are of class Answer. It is stateless, so a port needs only one."""
 
     _serve: Callable[[Request], None]
+    unanswered_max: int
     version: int = VERSION
 
     def serve(self, request: Request) -> None:
@@ -292,11 +301,14 @@ class _Plain:
         return encode_frame(header, answer.body)
 
 
-def plain(serve: Callable[[Request], None]) -> Callable[[Channel], Session]:
+def plain(
+    serve: Callable[[Request], None], *, unanswered_max: int = UNANSWERED_MAX
+) -> Callable[[Channel], Session]:
     """Return a function that makes sessions, which hand each request to `serve`.
 
     Args:
         serve: `Processors.serve`, or `posted_to` an actor.
+        unanswered_max: as in `Session`.
     """
-    session = _Plain(serve)
+    session = _Plain(serve, unanswered_max)
     return lambda channel: session

@@ -25,7 +25,7 @@ from actors.env.protocols import Address, Listener, Network, Stream
 from actors.errors import ConfigError
 from actors.events import remoting as events
 from actors.remoting.budget import RPCBudget
-from actors.remoting.connection import UNANSWERED_MAX, RPCConnection
+from actors.remoting.connection import RPCConnection
 from actors.remoting.lobby import Lobby
 from actors.remoting.requests import Channel, Session
 from actors.runtime import ChildSpec, DynamicSpec, Restart, Strategy, SupervisorSpec
@@ -66,7 +66,6 @@ class ServerSettings:
         next_connection: gives the next connection's number. It outlives restarts, so that numbers
             never repeat.
         connections_max: the most open connections; above SLOTS_KEPT.
-        unanswered_max: how many requests of one connection may wait for their answers.
         may_be_elsewhere: whether to listen nowhere, instead of failing, if this machine does not
             have the host's address.
         turned_away: called with each address that has connected although it may not.
@@ -80,7 +79,6 @@ class ServerSettings:
     session: Callable[[Channel], Session]
     next_connection: Callable[[], int]
     connections_max: int
-    unanswered_max: int = UNANSWERED_MAX
     may_be_elsewhere: bool = False
     turned_away: Callable[[str], None] = _nothing
 
@@ -139,7 +137,6 @@ class RPCServer(Accepting):
                 connection=connection,
                 session_of=settings.session,
                 budget=self.budget,
-                unanswered_max=settings.unanswered_max,
             ),
             restart=Restart.TEMPORARY,
             shutdown_s=CONNECTION_SHUTDOWN_S,

@@ -83,8 +83,9 @@ def frame_bytes(frame: Frame) -> int:
     return size_bytes
 
 
-async def _at_once(_: int) -> None:
+async def _at_once(_: int) -> int:
     """Return at once, so that reading is never held back; the default of `before_read`."""
+    return STEP_FRAMES
 
 
 def _nothing() -> None:
@@ -98,10 +99,9 @@ class FrameStream:
     Args:
         number: stands in each message, so that those of an older stream can be dropped.
         deliver: sends the actor a message; called by the feeders.
-        before_read: returns when more may be read. Its argument is the whole size of the frame that
-            is being read, 0 between frames.
+        before_read: returns when more may be read: the most frames in the next message. Its
+            argument is the whole size of the frame that is being read, 0 between frames.
         on_sent: called when bytes have been sent that had to wait.
-        step_frames: the most frames in one message.
 
     Attributes:
         active_s: when bytes were last received or sent.
@@ -113,9 +113,8 @@ class FrameStream:
     stream: Stream
     active_s: float
     _deliver: Callable[[News], Awaitable[None]]
-    _before_read: Callable[[int], Awaitable[None]] = _at_once
+    _before_read: Callable[[int], Awaitable[int]] = _at_once
     _on_sent: Callable[[], None] = _nothing
-    _step_frames: int = STEP_FRAMES
     _rest_s: float = attrs.field(default=REST_TIMEOUT_S, init=False)  # left for a large frame
     unsent_bytes: int = attrs.field(default=0, init=False)
     heard: bool = attrs.field(default=False, init=False)
@@ -224,15 +223,17 @@ class FrameStream:
         """Deliver all frames that come. Returns: why no more will come."""
         decoder = Decoder()
         while True:
-            await self._before_read(decoder.begun_bytes)
-            reason = await self._take(decoder, await self._some(decoder.begun_bytes))
+            step = await self._before_read(decoder.begun_bytes)
+            reason = await self._take(decoder, await self._some(decoder.begun_bytes), step)
             if reason is not None:
                 return reason
 
-    async def _take(self, decoder: Decoder, data: bytes) -> str | None:
-        """Deliver the frames that are whole with these bytes. Returns: why no more will come.
+    async def _take(self, decoder: Decoder, data: bytes, step: int) -> str | None:
+        """Deliver the frames that are whole with these bytes, the first `step` of them together.
 
         When it returns, nothing here holds the bytes or the frames, as the next may never come.
+
+        Returns: why no more will come, or None.
         """
         if not data:
             return CLOSED_BY_PEER
@@ -240,7 +241,6 @@ class FrameStream:
         if is_first and data[0] == _TLS_HANDSHAKE:
             return SPEAKS_TLS
         self.active_s = trio.current_time()
-        step = self._step_frames
         frames, error = decoder.decode(data, step)
         while frames:
             self._rest_s = REST_TIMEOUT_S
@@ -250,7 +250,7 @@ class FrameStream:
             )
             if len(frames) < step or error is not None:
                 break
-            await self._before_read(0)
+            step = await self._before_read(0)
             frames, error = decoder.decode(b"", step)
         return error
 

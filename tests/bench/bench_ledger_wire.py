@@ -71,7 +71,7 @@ class WireClient:
             data = self.sock.recv(RECEIVE_BYTES)
             if not data:
                 raise ConnectionError(f"{self.member} closed the connection")
-            found, wrong = self.decoder.decode(data)
+            found, wrong = self.decoder.decode(data, RECEIVE_BYTES)
             assert wrong is None, wrong
         return found
 

@@ -12,10 +12,12 @@ import actors
 from actors.errors import ConfigError, TriologError
 from actors.events import controller as events
 from actors.group_status import group_statuses
+from actors.remoting.requests import UNANSWERED_MAX, Processors, Refused, Request
 from wire.broker import controller as said
 from wire.broker.codes import RequestCode
 from wire.dledger.codes import RequestCode as MemberCode
-from wire.remoting.header import read_fields
+from wire.remoting.frame import encode_frame
+from wire.remoting.header import Header, read_fields
 
 
 async def two_replicas(group: Controllers, controller: str) -> tuple[Broker, Broker]:
@@ -368,3 +370,26 @@ async def test_status_shows_the_broker_sets(autojump_clock: object) -> None:
             follower = group_statuses(await group.nodes[other].status())["controllers"]
             assert follower.others == ()
             assert len(follower.details["broker_sets"]) == 1
+
+
+async def test_a_connection_has_few_requests_in_the_controllers_line(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All brokers and operators share it, and wait until those before them are served."""
+    waits: list[Request] = []
+    code, count, each_asks = RequestCode.CONTROLLER_GET_METADATA_INFO, 20, 300
+    async with controllers(count=1) as group:
+        leader = await group.leader()
+        with monkeypatch.context() as patched:
+            patched.setattr(Processors, "serve", lambda _, request: waits.append(request))
+            greedy = [await group.connect(each, leader) for each in range(1, count + 1)]
+            for each in greedy:
+                requests = (Header(code=code, opaque=opaque) for opaque in range(each_asks))
+                await each.client.put(*map(encode_frame, requests))
+            await trio.sleep(1)
+        assert len(waits) == count * UNANSWERED_MAX
+        for request in waits:
+            request.fail(Refused(1, "asked too early"))
+        for each in greedy:
+            found = [(await each.client.next_frame()).header.code for _ in range(each_asks)]
+            assert sorted(found) == [0] * (each_asks - UNANSWERED_MAX) + [1] * UNANSWERED_MAX

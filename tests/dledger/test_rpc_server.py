@@ -25,11 +25,10 @@ from rpc_kit import (
 
 from actors.dledger.rpc.routing import Directory
 from actors.dledger.rpc.rpc_messages import Asked, AskedAppends
-from actors.dledger.rpc.session import READS_MAX
+from actors.dledger.rpc.session import ENTRIES_UNANSWERED_MAX, READS_MAX
 from actors.errors import ConfigError
 from actors.events.remoting import RPCConnectionClosed, RPCFrameRefused, RPCListening
-from actors.remoting.connection import UNANSWERED_MAX
-from actors.remoting.requests import BUSY
+from actors.remoting.requests import BUSY, UNANSWERED_MAX
 from wire.dledger.codes import RequestCode
 from wire.dledger.rpc import (
     AppendEntryRequest,
@@ -357,17 +356,40 @@ async def test_reads_of_one_connection_are_bounded(autojump_clock: object) -> No
         assert len(kit.asked) == READS_MAX + 1
 
 
+async def test_a_client_has_few_requests_in_the_line_of_a_members_part(
+    autojump_clock: object,
+) -> None:
+    """All connections share it. One that brings entries may have as many as a leader pushes."""
+    async with serving() as kit:
+        kit.behave = keep
+        clients = [await kit.connect() for _ in range(20)]
+        for client in clients:
+            await client.ask(*[request()] * 300)
+        await trio.sleep(1)
+        assert len(kit.asked) == 20 * UNANSWERED_MAX
+
+
+async def test_a_client_that_appends_has_many_requests_under_way(autojump_clock: object) -> None:
+    """They are synced together."""
+    async with serving() as kit:
+        kit.behave = keep
+        client = await kit.connect()
+        await client.ask(*[request(AppendEntryRequest, body=b"x")] * 300)
+        await trio.sleep(1)
+        assert sum(len(getattr(each, "requests", (each,))) for _, each in kit.asked) == 300
+
+
 async def test_unanswered_requests_of_one_connection_are_bounded(autojump_clock: object) -> None:
     """The others wait in the stream, and come when there is room."""
     async with serving() as kit:
         kit.behave = keep
         client = await kit.connect()
-        asked, over = request(VoteRequest), UNANSWERED_MAX + 3000
+        asked, over = request(VoteRequest), ENTRIES_UNANSWERED_MAX + 3000
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.ask, *[asked] * over)
             await trio.sleep(10)
             waiting = len(kit.asked)
-            assert waiting < over
+            assert ENTRIES_UNANSWERED_MAX <= waiting < over
             other = await kit.connect("n2")
             kit.behave = answer_at_once
             await other.ask(asked)

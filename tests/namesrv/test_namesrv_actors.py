@@ -19,7 +19,7 @@ from actors.events.runtime import ActorCrashed
 from actors.namesrv.core.name_server import Asked, Effects, NameServer
 from actors.namesrv.core.tables import Steps
 from actors.namesrv.routes import BEHIND_MAX, NameServerStatus
-from actors.namesrv.tree import UNANSWERED_MAX
+from actors.remoting.requests import UNANSWERED_MAX
 from wire.broker.codes import RequestCode, ResponseCode
 from wire.dledger.files import decode_properties_file
 from wire.remoting.frame import encode_frame

@@ -15,7 +15,6 @@ from frame_client import FrameClient
 
 from actors.env.protocols import Address, Listener, Network
 from actors.remoting.client import Call, RemotingClient
-from actors.remoting.connection import UNANSWERED_MAX
 from actors.remoting.requests import Answer, Channel, Processors, Request, plain, posted_to
 from actors.remoting.server import ServerSettings, anybody, rpc_server
 from actors.runtime import (
@@ -172,7 +171,7 @@ async def serving(
     posted: bool = False,
     may_connect: Callable[[str], bool] = anybody,
     connections_max: int = 64,
-    unanswered_max: int = UNANSWERED_MAX,
+    unanswered_max: int = 4096,
     network: Network | None = None,
     port: int = PORT,
     **options: Any,
@@ -192,7 +191,7 @@ async def serving(
             def here(request: Request) -> None:
                 kit.processors.serve(request)
 
-            session = plain(posted_to(owner) if posted else here)
+            session = plain(posted_to(owner) if posted else here, unanswered_max=unanswered_max)
 
             def remembered(channel: Channel) -> Any:
                 kit.channels.append(channel)
@@ -207,7 +206,6 @@ async def serving(
                 session=remembered,
                 next_connection=itertools.count(1).__next__,
                 connections_max=connections_max,
-                unanswered_max=unanswered_max,
             )
             return SupervisorSpec(
                 children=(

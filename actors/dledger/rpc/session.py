@@ -22,7 +22,7 @@ import attrs
 from actors.dledger.rpc.routing import OF_MEMBERS, Directory, no_room, server_of
 from actors.dledger.rpc.rpc_messages import Asked, AskedAppends, Services
 from actors.remoting.connection import UNSENT_BYTES_MAX
-from actors.remoting.requests import BUSY, Channel, Request
+from actors.remoting.requests import BUSY, UNANSWERED_MAX, Channel, Request
 from actors.remoting.stream import SMALL_BYTES
 from actors.runtime import ActorRef, MailboxFull, ReplyTo
 from wire.dledger import rpc
@@ -43,6 +43,10 @@ from wire.remoting.frame import (
     encode_reply,
 )
 
+ENTRIES_UNANSWERED_MAX: Final = 4096
+"""How many requests may wait for their answers on a connection that brings entries or is a
+member's. A leader has 1000 pushes to a follower under way, and what waits is synced together: with
+UNANSWERED_MAX, each sync would be for as few. Only members' addresses reach this."""
 READS_MAX: Final = 16
 """How many GETs may be unanswered, as each answer is an entry of up to 4 MiB. Upstream's clients
 wait for the answer to each.
@@ -67,6 +71,7 @@ class RPCSession:
     _directory: Directory
     _channel: Channel
     version: int = attrs.field(default=0, init=False)
+    unanswered_max: int = attrs.field(default=UNANSWERED_MAX, init=False)
     _reads: int = attrs.field(default=0, init=False)
     _appends: list[Request] = attrs.field(factory=list, init=False)
     _append_bodies: list[AppendEntryRequest] = attrs.field(factory=list, init=False)
@@ -118,10 +123,12 @@ class RPCSession:
             return
         if isinstance(asked, OF_MEMBERS):
             self._channel.prove()
+            self.unanswered_max = ENTRIES_UNANSWERED_MAX
         if isinstance(asked, AppendEntryRequest) and asked.body is not None:
             if services is not self._appends_for:
                 self.step_ended()
                 self._appends_for = services
+                self.unanswered_max = ENTRIES_UNANSWERED_MAX
             self._appends.append(request)
             self._append_bodies.append(asked)
         elif isinstance(asked, GetEntriesRequest):
