@@ -351,10 +351,11 @@ async def test_an_empty_file_of_a_stock_name_server_is_read_from_its_backup(
     assert line.endswith(end)
 
 
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["", "a mark of UTF-8"])
 async def test_settings_of_a_stock_name_server_are_kept_and_named(
-    autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
+    mark: bytes, autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stock = b"#Sat\nrocketmqHome=/opt\nlistenPort=9876\nnoSuch\\ \\u00fc=\\ud800 x\n"
+    stock = mark + b"rocketmqHome=/opt\n#Sat\nlistenPort=9876\nnoSuch\\ \\u00fc=\\ud800 x\n"
     path = f"{FOLDER}/namesrv.properties"
     async with lan() as net:
         net.disk.mkdir(FOLDER)

@@ -67,6 +67,25 @@ def test_rules_of_java_properties(data: bytes, wanted: dict[str, str]) -> None:
     assert decode_properties_file(data) == wanted
 
 
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        ("\ufeffa=1\nb=2\n".encode(), {"a": "1", "b": "2"}),
+        ("\ufeff#a\nb=\xe9\n".encode(), {"b": "\xe9"}),
+        ("\ufeff".encode(), {}),
+    ],
+)
+def test_a_mark_of_utf_8_is_no_part_of_the_first_key(data: bytes, wanted: dict[str, str]) -> None:
+    """As Java would read it; the file is people's."""
+    assert decode_properties_file(data) == wanted
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_another_encoding_is_refused(encoding: str) -> None:
+    with pytest.raises(RemoteProtocolError, match="found UTF-16"):
+        decode_properties_file("\ufeffa=1\n".encode(encoding))
+
+
 @pytest.mark.checklist(3, of="dledger")
 def test_any_order_and_comments_are_read() -> None:
     data = b"#Sat Nov 21\ncurrTerm=7\nvoteLeader=\n"

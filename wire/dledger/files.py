@@ -13,6 +13,7 @@ Both are Java properties, one `key=value` per line, LF at the end, no comments:
 Readers take what `java.util.Properties.load` takes: any order, comments, escapes, joined lines.
 
 Differs:
+- Text in UTF-8, too, with a mark at its beginning or without.
 - A currterm that does not say both is refused: upstream starts without the missing one, and may
   vote twice in a term.
 - An id that `load` would not give back as it is (backslash, leading blank, not ASCII) is refused.
@@ -20,6 +21,7 @@ Differs:
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Final
 
@@ -112,17 +114,34 @@ def decode_ledger_checkpoint(data: bytes) -> LedgerCheckpoint:
     return LedgerCheckpoint(committed_index=committed, end_index=end)
 
 
+def properties_text(data: bytes) -> str:
+    """Return the text of a file of properties: UTF-8 with or without its mark, or ISO-8859-1.
+
+    Java reads ISO-8859-1 alone, and makes the mark a part of the first key, which then means
+    nothing; some editors begin every file with it.
+
+    Raises:
+        RemoteProtocolError: it is UTF-16, of which Java makes keys that mean nothing.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise RemoteProtocolError("expected UTF-8 or ISO-8859-1, found UTF-16")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("iso-8859-1")
+
+
 def decode_properties_file(data: bytes) -> dict[str, str]:
     """Decode keys and values of a file of Java properties; of equal keys the last one counts.
 
     Raises:
-        RemoteProtocolError: it is above TEXT_BYTES_MAX, or has an unfinished escape (a backslash
-            and u without four hex digits).
+        RemoteProtocolError: it is above TEXT_BYTES_MAX, is UTF-16, or has an unfinished escape (a
+            backslash and u without four hex digits).
     """
     if len(data) > TEXT_BYTES_MAX:
         raise RemoteProtocolError(f"{len(data)} bytes of properties, at most {TEXT_BYTES_MAX}")
     found: dict[str, str] = {}
-    for line in _logical_lines(data.decode("latin-1")):
+    for line in _logical_lines(properties_text(data)):
         key_end = _end(_KEY, line, 0)
         value_start = _end(_SEPARATOR, line, key_end)
         found[_unescaped(line[:key_end])] = _unescaped(line[value_start:])

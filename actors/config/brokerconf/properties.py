@@ -1,13 +1,12 @@
 """Java properties files: bytes to keys and values, each with the line that it begins in.
 
 Upstream: RocketMQ reads its files with java.util.Properties.load (JDK 8 and later).
-Differs: Java takes every file for ISO-8859-1; a file that is valid UTF-8 is read as that here,
-others as ISO-8859-1. A key that is given twice is not forgotten, so that it can be spoken of.
+Differs: a file may be UTF-8 (`wire.dledger.files.properties_text`). A key that is given twice is
+not forgotten, so that it can be spoken of.
 """
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -15,6 +14,8 @@ from typing import Final
 import attrs
 
 from actors.errors import ConfigError
+from wire.dledger.files import properties_text
+from wire.errors import RemoteProtocolError
 
 _BLANKS: Final = " \t\f"
 _BREAKS: Final = re.compile("\r\n|\r|\n")
@@ -48,16 +49,11 @@ def parse_properties(data: bytes, file: str) -> tuple[Entry, ...]:
         ConfigError: one line; an escape that Java refuses too, or UTF-16, of which Java makes keys
             that mean nothing.
     """
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise ConfigError(f"{file}: expected UTF-8 or ISO-8859-1, found UTF-16")
-    return tuple(_entry(text, line, file) for text, line in _logical_lines(_decoded(data)))
-
-
-def _decoded(data: bytes) -> str:
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("iso-8859-1")
+        whole = properties_text(data)
+    except RemoteProtocolError as error:
+        raise ConfigError(f"{file}: {error}") from None
+    return tuple(_entry(text, line, file) for text, line in _logical_lines(whole))
 
 
 def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
