@@ -28,6 +28,7 @@ from actors.config.members import MasterNode, SlaveNode
 from actors.env.path_kinds import is_folder
 from actors.env.protocols import Address, Disk
 from actors.errors import ConfigError
+from actors.storage.derived.index_files import is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.node.identity import (
     LOCK_NAME,
@@ -38,8 +39,11 @@ from actors.storage.node.identity import (
     setting_in,
 )
 from actors.storage.node.identity import read_identity as read_own
-from actors.storage.tools.stores import file_size
+from actors.storage.tools.commitlog.check_queues import first_file_bytes
+from actors.storage.tools.stores import file_size, size_of
 from actors.storage.tools.target import Kind, find_target
+from wire.files.consume_queue import UNIT_BYTES
+from wire.files.index_file import INDEX_UNIT_BYTES, index_file_bytes
 
 NODE: Final = "follow"
 GROUP: Final = "copy"
@@ -174,10 +178,12 @@ def _group(
         said = {key: setting_in(known, key) for key in attrs.fields_dict(Shape)}
         before = {key: value for key, value in said.items() if value is not None}
         before["segment_bytes"] = size
+        before = _found_sizes(disk, path, before | wanted) | before
+    began = "with which the copy in {} began" if known else "that of the files in {}"
     for key, upstream in SIZES.items():
         if key in wanted and wanted[key] != before.get(key, wanted[key]):
             raise ConfigError(
-                f"{option_of(key)}: expected {before[key]}, with which the copy in {path} began,"
+                f"{option_of(key)}: expected {before[key]}, {began.format(path)},"
                 f" found {wanted[key]} (the broker's {upstream})"
             )
     settings = {key: value for key, value in (before | wanted).items() if value is not None}
@@ -193,6 +199,33 @@ def _group(
     except Mismatch as error:  # the arguments were checked when they were parsed
         file = identity_path(f"{path}/{OWN_FOLDER}")
         raise ConfigError(f"{file}: what the copy began with cannot be: {error}") from error
+
+
+def _found_sizes(disk: Disk, path: str, said: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sizes that a store's queues and index have, for in others they are built anew.
+
+    Args:
+        said: what the copy began with, and the command line says.
+
+    Raises:
+        ConfigError: the size of the index files is no stock broker's, and the slots are unknown.
+    """
+    layout, found = StoreLayout(path), {}
+    queue_bytes = first_file_bytes(disk, layout.consume_queue)
+    if queue_bytes and not queue_bytes % UNIT_BYTES:
+        found["consume_queue_bytes"] = queue_bytes
+    names = [name for name in disk.listdir(layout.index) if is_index_name(name)]
+    index_bytes = next(filter(None, (size_of(disk, f"{layout.index}/{name}") for name in names)), 0)
+    if index_bytes and index_bytes != index_file_bytes():
+        slots = said.get("index_slots_count", 0)
+        units, rest = divmod(index_bytes - index_file_bytes(slots, 0), INDEX_UNIT_BYTES)
+        if not slots or rest or units < 1:
+            raise ConfigError(
+                f"{option_of('index_slots_count')}: expected the broker's maxHashSlotNum, as the"
+                f" files in {layout.index} have {index_bytes} bytes, found {slots or 'none'}"
+            )
+        found |= {"index_slots_count": slots, "index_units_count": units}
+    return found
 
 
 DISK_FULL_RATIO: Final = 0.99

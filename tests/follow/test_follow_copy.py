@@ -390,6 +390,37 @@ async def test_a_copy_keeps_the_sizes_that_it_began_with(autojump_clock: object)
         on.assert_equal()
 
 
+async def test_a_copied_stores_queues_and_index_keep_their_sizes(autojump_clock: object) -> None:
+    """They would be built anew in a stock broker's sizes; that of the index says less than two."""
+    async with stage() as on:
+        on.master.append(50)
+        disk = on.world.node("copy").disk
+        put = {
+            f"commitlog/{name}": data for name, data in files_of(bytes(on.master.log), 0).items()
+        }
+        put["consumequeue/T/0/00000000000000000000"] = bytes(2000)
+        for name, data in put.items():
+            disk.mkdir(f"{ROOT}/{name}".rpartition("/")[0])
+            disk.open(f"{ROOT}/{name}", "x").pwrite(data, 0)
+        at = Address(ADDRESS, PORT)
+        with closing(take_folder(disk, ROOT, at, Shape())) as taken:
+            assert taken.group.consume_queue_bytes == 2000
+            assert taken.group.index_slots_count == 5_000_000
+        disk.unlink(f"{ROOT}/follow/identity.json")
+        found = await refused(on, Shape(consume_queue_bytes=6_000_000))
+        assert found.startswith("--consume-queue-bytes: expected 2000, that of the files in ")
+
+        index = f"{ROOT}/index/20260101000000000"
+        disk.mkdir(f"{ROOT}/index")
+        disk.open(index, "x").pwrite(bytes(40 + 4 * 100 + 20 * 400), 0)
+        found = await refused(on, Shape())
+        assert found.startswith("--index-slots: expected the broker's maxHashSlotNum, as the files")
+        found = await refused(on, Shape(index_slots_count=101))
+        assert found.startswith("--index-slots: expected the broker's maxHashSlotNum, as the files")
+        with closing(take_folder(disk, ROOT, at, Shape(index_slots_count=100))) as taken:
+            assert taken.group.index_units_count == 400
+
+
 @pytest.mark.parametrize("value", ["no JSON", '"text"', "[]", "null"])
 async def test_what_a_copy_cannot_have_begun_with_is_left_out_or_named(
     autojump_clock: object, value: str

@@ -412,14 +412,18 @@ def usual_file_bytes(disk: Disk, store: GroupStore) -> int:
     """Return the configured size of a queue file, or else the first file's; 0 if there are no
     files.
     """
-    folder = store.layout.consume_queue
-    configured = store.setting("consume_queue_bytes")
+    size = first_file_bytes(disk, store.layout.consume_queue)
+    return size and (store.setting("consume_queue_bytes") or size)
+
+
+def first_file_bytes(disk: Disk, folder: str) -> int:
+    """Return the size of the first queue file that is not empty; 0 if there is none."""
     for topic, queue_id in list_queues(disk, folder):
         queue = f"{folder}/{topic}/{queue_id}"
         for name in disk.listdir(queue):
             size = size_of(disk, f"{queue}/{name}")
             if segment_offset(name) is not None and size:
-                return configured or size
+                return size
     return 0
 
 
