@@ -16,6 +16,7 @@ from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.remoting import frame as remoting
 from wire.remoting.frame import (
     FRAME_BYTES_MAX,
+    HEADER_BYTES_MAX,
     RECEIVE_BYTES_MAX,
     Decoder,
     Frame,
@@ -463,3 +464,14 @@ def test_empty_ext_fields_are_written() -> None:
     answer = reply_header(Header(), code=0, ext_fields={})
     assert b'"extFields":{}' in encode_frame(answer, b"")
     assert b"extFields" not in encode_frame(reply_header(Header(), code=0), b"")
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_header_above_the_largest_is_refused(over: int) -> None:
+    """As soon as its length is there; it could have a million fields."""
+    texts = len(encode_frame(Header(remark="x"))) - 9
+    whole = encode_frame(Header(remark="x" * (HEADER_BYTES_MAX - texts + over)))
+    for fed in (whole, whole[:8]):
+        frames, error = Decoder().decode(fed, 9)
+        assert (error is not None) == bool(over)
+        assert len(frames) == (not over and fed is whole)

@@ -9,7 +9,7 @@ Frame:
 |--------|-----------|-------|--------------|-------------------------------|-----------------|
 | 0      | 4         | int   | length       | L: bytes behind this field    | 4 .. 16 777 212 |
 | 4      | 1         | byte  | encoding     | of the header: SerializeType  | 0, 1            |
-| 5      | 3         | int24 | headerLength | H                             | 1 .. L - 4      |
+| 5      | 3         | int24 | headerLength | H, at most L - 4              | 1 .. 262 144    |
 | 8      | H         | raw   | header       | `wire.remoting.header`        |                 |
 | 8+H    | L - 4 - H | raw   | body         | what the code says, or none   |                 |
 
@@ -22,6 +22,7 @@ replies with a REMOTING_... code, a remark and no body; DLedger's replies have R
 the outcome, which stands in the body.
 
 Differs:
+- A header above HEADER_BYTES_MAX is refused; upstream has no other limit than the frame's.
 - Bytes behind the binary header's last field, and negative lengths in it, are refused; upstream
   ignores them.
 - A missing opaque is 0, for which upstream invents a number, and a missing language PYTHON.
@@ -46,6 +47,9 @@ from wire.remoting.header import (
 
 FRAME_BYTES_MAX: Final = 16 << 20
 """The largest frame, with its length word. Upstream: com.rocketmq.remoting.frameMaxLength."""
+HEADER_BYTES_MAX: Final = 256 << 10
+"""The largest header that is read: some 25,000 fields, which take 20 ms to decode while nothing
+else runs. Java's hold the properties of a message at most, which are 32 KiB."""
 RECEIVE_BYTES_MAX: Final = 8 << 20
 """How many bytes one receive may add to an incomplete frame."""
 REMOTING_SYSTEM_ERROR: Final = 1
@@ -207,8 +211,11 @@ class Decoder:
         while limit - at >= head_bytes and len(frames) < frames_max:
             length, kind_and_size = unpack(data, at)
             end = at + _LENGTH.size + length
-            body_at = at + head_bytes + (kind_and_size & _HEADER_BYTES_MASK)
+            header_bytes = kind_and_size & _HEADER_BYTES_MASK
+            body_at = at + head_bytes + header_bytes
             if not _LENGTH.size <= length <= length_max or not body_at <= end <= limit:
+                break
+            if header_bytes > HEADER_BYTES_MAX:
                 break
             try:
                 header, loose = decode_header(kind_and_size >> 24, data[at + head_bytes : body_at])
@@ -247,4 +254,6 @@ class Decoder:
         header_bytes = self._kind_and_size & _HEADER_BYTES_MASK
         if header_bytes > self._rest_bytes:
             raise RemoteProtocolError(f"header of {header_bytes} bytes in a frame of {length}")
+        if header_bytes > HEADER_BYTES_MAX:
+            raise RemoteProtocolError(f"header of {header_bytes} bytes, at most {HEADER_BYTES_MAX}")
         return True
