@@ -67,7 +67,7 @@ class JavaSet:
     def master(self) -> Broker | None:
         """The master that takes messages, once both are in the sync state set."""
         code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
-        said = call(self.controller.port, code, json.dumps([SET]).encode())
+        said = call(self.controller.member.port, code, json.dumps([SET]).encode())
         found: dict[str, Any] = ((said or {}).get("replicasInfoTable") or {}).get(SET) or {}
         if len(found.get("inSyncReplicas") or ()) < len(self.brokers):
             return None
