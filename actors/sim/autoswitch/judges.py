@@ -80,8 +80,11 @@ class Known:
         electable: that one, or the one before if an election has made it.
         epochs: in which epoch each node was master last.
         newest: the newest epoch that has begun, and where.
+        shown_bytes: up to where anybody has shown the log: to readers it is acknowledged.
         answered: what was acknowledged, as ranges with the epoch of who did.
         is_away: whether a node is off, or hears of no controller.
+        behind: who has not followed a master since one of them gave up what a power loss took, and
+            from where on. They show what they know as acknowledged until they hear of it.
         power_lost: where power losses count, up to where a node's log may have gone with its last
             one.
     """
@@ -97,6 +100,8 @@ class Known:
     epochs: dict[str, int] = attrs.field(factory=dict, init=False)
     newest: tuple[int, int] = attrs.field(default=(0, 0), init=False)
     answered: list[tuple[int, int, int]] = attrs.field(factory=list, init=False)
+    behind: dict[str, int] = attrs.field(factory=dict, init=False)
+    shown_bytes: int = attrs.field(default=0, init=False)
     power_lost: dict[str, int] = attrs.field(factory=dict, init=False)
     _reported: dict[str, int] = attrs.field(factory=dict, init=False)
     _set: tuple[int, int] = attrs.field(default=(0, 0), init=False)  # epoch, number
@@ -107,6 +112,7 @@ class Known:
         self.damage.learn(seen)
         if (end := given_up(seen)) is not None:
             del self.acknowledged[end:]
+            self.shown_bytes = min(self.shown_bytes, end)
             for each in (self.power_lost, self._reported):
                 each.update({node: min(had, end) for node, had in each.items()})
         if isinstance(seen, FaultInjected) and seen.kind == "wiped":
@@ -116,6 +122,8 @@ class Known:
             for node in seen.where.partition(" for ")[0].split():
                 had = max(self._reported.get(node, 0), len(self.acknowledged))
                 self.power_lost[node] = max(self.power_lost.get(node, 0), had)
+        if isinstance(seen, RecordsRead):
+            self.shown_bytes = max(self.shown_bytes, seen.batch.acknowledged)
         if not isinstance(seen, SimEvent):
             return
         match seen.event:
@@ -128,6 +136,9 @@ class Known:
             case ha.EpochBegun(epoch=epoch, start_bytes=start) if self.is_of(seen):
                 self.epochs[seen.node] = epoch
                 self.newest = max(self.newest, (epoch, start))
+                self.behind.pop(seen.node, None)
+            case ha.HATransferStarted(slave=slave) if self.is_of(seen):
+                self.behind.pop(slave, None)
             case ha.OffsetReported(offset_bytes=offset) if self.is_of(seen):
                 self._reported[seen.node] = max(self._reported.get(seen.node, 0), offset)
             case ha.SyncStateSetTaken(in_sync=in_sync, set_epoch=number):
@@ -285,6 +296,7 @@ class ShownIsOnTheSet:
             return
         known, records = self.known, seen.batch.records
         start, end = records[0].position, records[-1].next_position
+        end = min(end, known.behind.get(seen.node, end))
         wanted = known.logs.written(seen.node, start, end)
         for replica in known.in_sync:
             node = known.nodes.get(replica, seen.node)

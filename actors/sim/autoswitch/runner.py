@@ -9,7 +9,7 @@ from actors.events import ha
 from actors.sim.actions.runner import Seen
 from actors.sim.autoswitch.judges import Known
 from actors.sim.classic.runner import FaultRunner
-from actors.sim.history import AppendAnswered, Observation
+from actors.sim.history import AppendAnswered, Observation, RecordsRead
 from actors.sim.world import SimEvent
 
 
@@ -33,14 +33,23 @@ class AutoSwitchRunner(FaultRunner):
         known = self.known
         match seen:
             case SimEvent(event=ha.EpochBegun(start_bytes=start)) if known.is_of(seen):
-                lost = seen.node in known.power_lost and start < len(known.acknowledged)
+                had = max(len(known.acknowledged), known.shown_bytes)
+                lost = seen.node in known.power_lost and start < had
                 self._power_took = self._power_took or lost
+                if lost:
+                    others = (each for each in self.group.members if each != seen.node)
+                    known.behind |= dict.fromkeys(others, start)
                 if lost or not self.group.all_ack_in_sync_state_set:
                     self.note("lost", f"{seen.node} {start}")
 
     def hears(self, seen: Observation) -> None:
-        """Take any observation: an answer of a master that was deposed meanwhile may come late."""
+        """Take any observation: an answer of a master that was deposed meanwhile may come late, and
+        who has not heard of a loss shows what was lost.
+        """
         match seen:
+            case RecordsRead(node=node, batch=batch) if node in self.known.behind:
+                if batch.acknowledged > self.known.behind[node]:
+                    self.note("lost", f"{node} {self.known.behind[node]}")
             case AppendAnswered(receipt=receipt) if receipt is not None:
                 may = self._power_took or not self.group.all_ack_in_sync_state_set
                 if may and self.known.taken_back(receipt):
