@@ -113,6 +113,7 @@ class FaultInjected:
         kind: the action's name, or one of the following. About NODE alone: "heal", "start",
             "resume", "clock set", "repaired", "wiped", "died", "start failed", "refused to start",
             "promoting", "not promoted", "resync", "resynced", "damage found", "not checked".
+            "elected", "not elected" (NODE id how): what an operator had the controllers do.
             "armed": a disk fault waits for its operation. "felt" (NODE): an operation failed.
             "damaged" (NODE, from, to). "transferred" (NODE from NODE): leadership was transferred.
             "ended" (NODE while WHAT): a process was killed while a snapshot was taken, installed or

@@ -161,6 +161,30 @@ def alone(seed: str = "a") -> AutoSwitchPlan:
     )
 
 
+def by_hand(seed: str = "a") -> AutoSwitchPlan:
+    """Return a plan in which an operator has replicas elected: any, such as lack something, as a
+    role changes, and while there is no controller.
+    """
+    return plan(
+        *(
+            line
+            for at, node in ((2.0, "n0"), (6.0, "n1"), (10.0, "n2"))
+            for line in (
+                f"at {at} cut {node} n0 for 2.0" if node != "n0" else f"at {at} cut n0 n1 for 2.0",
+                f"at {at} cut n1 n2 for 2.0",
+                f"at {at + 1.2} elect {node} for 0.1 in outside",
+                f"at {at + 2.5} elect {node} for 0.1 in changing",
+                f"at {at + 3.0} elect {node} for 0.1",
+            )
+        ),
+        "at 14.0 elect n0 for 2.0 in headless",
+        seed=f"by_hand {seed}",
+        replicas=3,
+        nodes=4,
+        until_s=17.0,
+    )
+
+
 def learning(seed: str = "a") -> AutoSwitchPlan:
     """Return a plan with two learners of four replicas, one of which may come first."""
     return plan(
@@ -193,4 +217,7 @@ def unsynced(seed: str = "a") -> AutoSwitchPlan:
     )
 
 
-HARD = {each.__name__: each for each in (alone, switches, answers, replaced, learning, unsynced)}
+HARD = {
+    each.__name__: each
+    for each in (alone, switches, answers, replaced, by_hand, learning, unsynced)
+}

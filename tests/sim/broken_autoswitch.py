@@ -354,6 +354,16 @@ def whoever_lives_is_elected(patch: Patch) -> None:
     patch.setattr(BrokerSets, "_best", best)
 
 
+def an_operator_gets_whom_he_names(patch: Patch) -> None:
+    """Who is named is elected, in the sync state set or not."""
+    real = BrokerSets._best
+
+    def best(sets: BrokerSets, found: BrokerSet, alive: Any, preferred: int | None) -> int | None:
+        return preferred if preferred in alive else real(sets, found, alive, preferred)
+
+    patch.setattr(BrokerSets, "_best", best)
+
+
 def epoch_stays_at_an_election(patch: Patch) -> None:
     """The next master has the epoch of the one before."""
     real = broker_sets._changed
@@ -441,6 +451,7 @@ AUTOSWITCH_MUTATIONS: tuple[Mutation, ...] = (
     only_the_last_epoch_is_told,
     identity_is_not_kept,
     whoever_lives_is_elected,
+    an_operator_gets_whom_he_names,
     epoch_stays_at_an_election,
     anybody_alters_the_set,
     shows_what_is_confirmed_so_far,

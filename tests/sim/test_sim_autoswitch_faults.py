@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from autoswitch_plans import by_hand
 
 from actors.sim.actions.script import parse_fault
 from actors.sim.autoswitch.plan import AutoSwitchPlan
@@ -123,3 +124,12 @@ def test_an_append_of_two_is_not_answered_by_one() -> None:
     assert outcome.violations == ()
     assert outcome.counts["sets changed"] > 3
     assert outcome.counts["unknown records"] > 0
+
+
+def test_an_operator_may_have_anybody_elected_at_any_moment() -> None:
+    outcome = run_plan(by_hand())
+    assert outcome.violations == ()
+    assert outcome.counts["fault elect"] == 10
+    assert outcome.counts["mark elected inside"] > 0
+    assert outcome.counts["mark not elected outside changing"] > 0
+    assert any("headless" in name for name in outcome.counts)

@@ -46,6 +46,7 @@ def test_unbroken_code_passes(name: str) -> None:
         ("any_number_is_enough", "replaced", "AcknowledgedIsOnTheSet"),
         ("learner_joins", "replaced", "LearnersStayOut"),
         ("learner_asks_for_an_election", "learning", "LearnersStayOut"),
+        ("an_operator_gets_whom_he_names", "by_hand", "AcknowledgedIsInEpochs"),
         ("a_power_loss_leaves_no_doubt", "unsynced", "AcknowledgedIsInEpochs"),
     ],
 )

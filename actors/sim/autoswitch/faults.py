@@ -15,6 +15,7 @@ from actors.sim.actions.action import Action, table
 from actors.sim.actions.network import Clog, Cut, CutOneWay, HalfOpen, Isolate, Reset
 from actors.sim.actions.runner import LOOK_S
 from actors.sim.actions.script import Fault
+from actors.sim.autoswitch.elections import Elect
 from actors.sim.autoswitch.requests import KillAsked, LoseAnswer
 from actors.sim.autoswitch.runner import AutoSwitchRunner
 from actors.sim.classic.actions import rot, tools
@@ -71,6 +72,7 @@ ACTIONS: Final = table(
     *(disk.SlowSync(), disk.EioWrite(), disk.EioSync(), disk.EioRead(), disk.ShortWrite()),
     *(disk.DiskFull(), disk.NoInodes(), disk.BitRot(), disk.OldSector(), rot.DerivedRot()),
     *(rot.RotRepaired(), tools.CheckRunning(), LoseAnswer(), KillAsked(), NewDisk()),
+    Elect(),
     process.CrashActor(
         *("pull_service", "group_transfer", "connection_state", "scrubber", "derived_scrubber"),
         *("accept_socket", "read_socket", "write_socket", "ha_client", "replicas_manager"),

@@ -11,6 +11,7 @@ import attrs
 
 from actors.events import broker, controller, ha, store
 from actors.sim.autoswitch.faults import ACTIONS
+from actors.sim.history import FaultInjected
 from actors.sim.marks import Tally
 from actors.sim.plan import Expected
 from actors.sim.world import SimEvent
@@ -20,6 +21,11 @@ RARE: Final = (
     *("rot_repaired", "no_inodes", "derived_rot", "kill_asked", "new_disk"),
 )
 """Actions that take effect in few runs, so that 30 runs may lack one."""
+ELECTED_BY_HAND: Final = (
+    *("elected inside", "elected inside changing"),
+    *("not elected inside headless", "not elected outside", "not elected outside changing"),
+)
+"""What became of an operator's wishes: who was meant, and when; see `elections`."""
 EXPECTED: Final = Expected(
     always=(
         *(f"fault {name}" for name in ACTIONS if name not in RARE),
@@ -35,6 +41,7 @@ EXPECTED: Final = Expected(
             f"mark append unknown: {name}"
             for name in ("ReplicationTimeout", "LeadershipLost", "NodeStopped", "given up")
         ),
+        *(f"mark {name}" for name in ELECTED_BY_HAND),
         *(f"mark append refused: {name}" for name in ("NotMaster", "NotEnoughReplicas", "Closed")),
     ),
 )
@@ -63,3 +70,10 @@ class AutoSwitchTally(Tally):
         match seen.event:
             case store.RecoveryFinished(was_clean=was_clean):
                 yield "recoveries after a crash", not was_clean
+            case ha.LeaseChanged(holds=False):
+                yield "leases ended", 1
+
+    def fault(self, seen: FaultInjected) -> Iterator[tuple[str, int]]:
+        if seen.kind in ("elected", "not elected"):
+            _, _, *how = seen.where.split()
+            yield f"mark {' '.join((seen.kind, *how))}", 1
