@@ -185,6 +185,21 @@ def by_hand(seed: str = "a") -> AutoSwitchPlan:
     )
 
 
+def rotten(seed: str = "a") -> AutoSwitchPlan:
+    """Return a plan in which replicas are killed while some of what they had synced has rotted."""
+    return plan(
+        *(
+            line
+            for at, node in ((3.0, "n0"), (6.0, "n1"), (9.0, "n2"), (12.0, "n0"), (15.0, "n1"))
+            for line in (f"at {at} bit_rot {node} for 2.0", f"at {at + 0.3} kill {node} for 0.2")
+        ),
+        seed=f"rotten {seed}",
+        replicas=3,
+        nodes=4,
+        until_s=18.0,
+    )
+
+
 def learning(seed: str = "a") -> AutoSwitchPlan:
     """Return a plan with two learners of four replicas, one of which may come first."""
     return plan(
@@ -219,5 +234,5 @@ def unsynced(seed: str = "a") -> AutoSwitchPlan:
 
 HARD = {
     each.__name__: each
-    for each in (alone, switches, answers, replaced, by_hand, learning, unsynced)
+    for each in (alone, switches, answers, replaced, by_hand, learning, rotten, unsynced)
 }

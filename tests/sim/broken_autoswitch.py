@@ -18,14 +18,16 @@ from broken_code import (
     timed_out_is_done,
 )
 from broken_roles import truncation_keeps_the_mark, truncation_keeps_what_was_derived
-from broken_store import show_what_is_not_acknowledged
+from broken_store import recovery_cuts_below_the_mark, show_what_is_not_acknowledged
 
 from actors.broker.replicas_manager import ReplicasManager
 from actors.controller.core import broker_sets
 from actors.controller.core.broker_sets import BrokerSet, BrokerSets
 from actors.epochs import History
 from actors.ha.autoswitch.epoch_keeper import EpochKeeper
+from actors.ha.autoswitch.messages import ChangeRole, RoleTaken
 from actors.ha.autoswitch.replica_names import ReplicaNames
+from actors.ha.autoswitch.role_owner import RoleOwner
 from actors.ha.autoswitch.set_keeper import SetKeeper
 from actors.ha.core import autoswitch_dialect, epoch_trail
 from actors.ha.core.autoswitch_dialect import AutoSwitchDialect
@@ -340,6 +342,19 @@ def identity_is_not_kept(patch: Patch) -> None:
     patch.setattr(ReplicasManager, "_read", lambda manager: None)
 
 
+def deposed_master_stays(patch: Patch) -> None:
+    """A master that hears of another one goes on as it was."""
+    real = RoleOwner._change
+
+    async def change(owner: RoleOwner, message: ChangeRole) -> None:
+        if owner.owned.leads and message.role.master != message.broker_id:
+            message.reply_to.send(RoleTaken(message.role.epoch))
+        else:
+            await real(owner, message)
+
+    patch.setattr(RoleOwner, "_change", change)
+
+
 # ---- controllers ----
 
 
@@ -450,6 +465,7 @@ AUTOSWITCH_MUTATIONS: tuple[Mutation, ...] = (
     frames_name_the_newest_epoch,
     only_the_last_epoch_is_told,
     identity_is_not_kept,
+    deposed_master_stays,
     whoever_lives_is_elected,
     an_operator_gets_whom_he_names,
     epoch_stays_at_an_election,
@@ -461,6 +477,7 @@ AUTOSWITCH_MUTATIONS: tuple[Mutation, ...] = (
     acknowledge_before_the_slaves,
     timed_out_is_done,
     report_before_write,
+    recovery_cuts_below_the_mark,
     truncation_keeps_what_was_derived,
     truncation_keeps_the_mark,
     show_what_is_not_acknowledged,

@@ -47,6 +47,7 @@ def test_unbroken_code_passes(name: str) -> None:
         ("learner_joins", "replaced", "LearnersStayOut"),
         ("learner_asks_for_an_election", "learning", "LearnersStayOut"),
         ("an_operator_gets_whom_he_names", "by_hand", "AcknowledgedIsInEpochs"),
+        ("recovery_cuts_below_the_mark", "rotten", "SyncedSurvives"),
         ("a_power_loss_leaves_no_doubt", "unsynced", "AcknowledgedIsInEpochs"),
     ],
 )
