@@ -1,6 +1,6 @@
 """A suite of your own on virtual time: a slave is cut off for an hour, in a second or so.
 
-    pip install pytest pytest-trio  # in a checkout: make check, which has what its settings ask for
+    pip install pytest-trio pytest-timeout  # the latter because a checkout's settings name it
     pytest examples/test_with_virtual_clock.py
 
 The nodes are the real ones; network, disks and clocks are simulated (see `actors.sim.plugin`).

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import io
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -172,9 +176,6 @@ def test_the_actors_alone_crash_as_it_says(capsys: pytest.CaptureFixture[str]) -
 
 def test_the_test_of_the_readme_passes(tmp_path: Path) -> None:
     """With pytest, in a folder of its own."""
-    import subprocess
-    import sys
-
     (code,) = [block for block in blocks("python") if "pytest_plugins" in block]
     plugin, _, test = code.partition("\n\n\n")
     (tmp_path / "conftest.py").write_text(
@@ -184,6 +185,24 @@ def test_the_test_of_the_readme_passes(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\ntrio_mode = true\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_a_checkouts_settings_need_no_plugin_that_is_not_named() -> None:
+    """Whoever tries the test in a checkout gets its settings, which may name a plugin's options."""
+    example = "examples/test_with_virtual_clock.py"
+    texts = [(ROOT / name).read_text() for name in ("README.md", example)]
+    said, too = (set(re.findall(r"pytest-\w+", text)) for text in texts)
+    assert said == too
+    plugins = {
+        f"-p{found.value}"
+        for package in said
+        for found in importlib.metadata.distribution(package).entry_points
+        if found.group == "pytest11"
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", *sorted(plugins), example]
+    alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    run = subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
