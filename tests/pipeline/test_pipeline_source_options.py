@@ -130,6 +130,13 @@ def test_what_is_no_store_is_named(data_dir: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("below", ["n0", "n0/", "*"])
+def test_of_a_nodes_folder_the_stores_in_it_are_named(data_dir: Path, below: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        names_at(data_dir / below)
+    assert str(caught.value).endswith("; the stores of a node are in groups/orders, groups/other")
+
+
 def test_files_of_two_sizes_are_no_log(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "n0")
     writer.append([b"x" * 900] * 9)

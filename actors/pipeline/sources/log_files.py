@@ -28,6 +28,8 @@ HEAD_BYTES: Final = 8
 """The bytes of size and magic of a record or an entry; all are 0 where nothing was written."""
 _SPECIAL: Final = frozenset("*?[")
 _DLEDGER_ROOT: Final = "dledger-"
+_GROUPS: Final = "groups"
+"""The folder of a node's that has a store for each of its groups."""
 
 
 @attrs.frozen
@@ -111,7 +113,8 @@ def _folders(path: str, inner: str) -> list[str]:
     found = _expanded(system, bare.rstrip("/"))
     logs = [folder for root in found if (folder := _found_folder(system, root, inner)) is not None]
     if not logs:
-        raise SourceError(f"{path}: no folder that fits has a folder {inner}")
+        where = _stores_below(system, found, inner)
+        raise SourceError(f"{path}: no folder that fits has a folder {inner}{where}")
     return [_named(path, bare, folder) for folder in sorted(logs)]
 
 
@@ -170,8 +173,21 @@ def _log_folder(system: Any, root: str, inner: str) -> str:
         raise SourceError(f"{root}: a file, but a store is a folder")
     found = _found_folder(system, root, inner)
     if found is None:
-        raise SourceError(f"{root}: no store: no folder {inner} in it, and no files of a log")
+        lacks = f"no folder {inner} in it, and no files of a log"
+        raise SourceError(f"{root}: no store: {lacks}{_stores_below(system, [root], inner)}")
     return found
+
+
+def _stores_below(system: Any, folders: Sequence[str], inner: str) -> str:
+    """Say where the stores of nodes are whose own folders were given; "": in none of them."""
+    groups = [info for folder in folders for info in _listed(system, f"{folder}/{_GROUPS}")]
+    names = {
+        info.base_name
+        for info in groups
+        if system.get_file_info(f"{info.path}/{inner}").type == pafs.FileType.Directory
+    }
+    found = ", ".join(f"{_GROUPS}/{name}" for name in sorted(names))
+    return f"; the stores of a node are in {found}" if found else ""
 
 
 def _name(folder: str, inner: str) -> str:
@@ -179,7 +195,7 @@ def _name(folder: str, inner: str) -> str:
     parts = [part for part in folder.split("/") if part]
     if len(parts) > 1 and parts[-1] == inner:
         parts.pop()
-    if len(parts) > 2 and parts[-2] == "groups":
+    if len(parts) > 2 and parts[-2] == _GROUPS:
         return parts[-3]
     return parts[-1].removeprefix(_DLEDGER_ROOT) if parts else folder
 
