@@ -130,15 +130,23 @@ class OutcomeUnknown(TriologError):
     Attributes:
         first: position of the first record in doubt, or None if it was never learnt.
         last: position of the last record in doubt, or None.
+        next: the position after the last record in doubt, or None.
         status: upstream's PutMessageStatus name for this outcome.
     """
 
     status = "UNKNOWN_ERROR"
 
-    def __init__(self, message: str, first: int | None = None, last: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        first: int | None = None,
+        last: int | None = None,
+        next: int | None = None,  # noqa: A002 - as a receipt has it
+    ) -> None:
         super().__init__(message)
         self.first = first
         self.last = last
+        self.next = next
 
 
 class ReplicationTimeout(OutcomeUnknown):

@@ -380,6 +380,8 @@ def _merged(failures: list[Exception]) -> Exception:
         return failures[0]
     firsts = [error.first for error in unknown if error.first is not None]
     lasts = [error.last for error in unknown if error.last is not None]
-    error = type(unknown[0])(str(unknown[0]), min(firsts, default=None), max(lasts, default=None))
+    nexts = [error.next for error in unknown if error.next is not None]
+    first, last = min(firsts, default=None), max(lasts, default=None)
+    error = type(unknown[0])(str(unknown[0]), first, last, max(nexts, default=None))
     error.__cause__ = unknown[0]
     return error

@@ -66,6 +66,7 @@ def failed(request: int | None, error: Exception) -> frames.Failed:
                 message=message,
                 first=error.first,
                 last=error.last,
+                next=error.next,
             )
         case RequestRefused():
             return frames.Failed(id=request, error=error.error, message=message)
@@ -93,7 +94,7 @@ def to_error(frame: frames.Failed) -> TriologError:
     if frame.error in _NOT_STORED:
         return _NOT_STORED[frame.error](frame.message)
     if frame.error in _OUTCOME_UNKNOWN:
-        return _OUTCOME_UNKNOWN[frame.error](frame.message, frame.first, frame.last)
+        return _OUTCOME_UNKNOWN[frame.error](frame.message, frame.first, frame.last, frame.next)
     return RequestRefused(frame.error, frame.message)
 
 

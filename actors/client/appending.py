@@ -24,6 +24,7 @@ import trio
 from actors.client.lines import CHUNKS_WAITING_MAX, Chunk, LineTooLong, read_lines
 from actors.client.members import pause_s
 from actors.client.report import error_text
+from actors.client.status_text import range_text
 from actors.config.kind import unit_word
 from actors.errors import OutcomeUnknown, TriologError
 from actors.group_status import group_status
@@ -56,6 +57,7 @@ class Summary:
         error: the class of the error that ended the command before the input, or that came from the
             input; `message` has its text. None: there was none.
         first, last: the positions in doubt, if `error` names them.
+        in_doubt_to: the position after these; None: unknown, as of an older node.
         in_doubt_from: no line in doubt is below this position; None: unknown.
         in_doubt_lines, not_stored_lines: the numbers of these lines in the input, counted from 1.
         unsent_from: no line of the input from this number on was sent. None: the input was read to
@@ -77,6 +79,7 @@ class Summary:
     message: str | None = None
     first: int | None = None
     last: int | None = None
+    in_doubt_to: int | None = None
     in_doubt_from: int | None = None
     in_doubt_lines: Ranges = ()
     not_stored_lines: Ranges = ()
@@ -339,6 +342,7 @@ class Appending:
             message=reason or None,
             first=unknown.first if unknown else None,
             last=unknown.last if unknown else None,
+            in_doubt_to=unknown.next if unknown else None,
             in_doubt_from=self._in_doubt_from if in_doubt else None,
             in_doubt_lines=_ranges(in_doubt),
             not_stored_lines=_ranges(
@@ -410,14 +414,13 @@ def summary_lines(summary: Summary) -> list[str]:
     lines = [] if summary.error is None else [f"{summary.error}: {summary.message}"]
     one = unit_word(summary.unit)
     if summary.in_doubt:
-        first, last = summary.first, summary.last
-        if first is not None:
-            many = f"{summary.unit or 'positions'} {first} to {last}"
-            where = f"at {many if last != first else f'{one} {first}'}"
-        elif summary.in_doubt_from is not None:
-            where = f"from {one} {summary.in_doubt_from} on"
-        else:
+        first = summary.in_doubt_from if summary.first is None else summary.first
+        if first is None:
             where = "at unknown positions"
+        elif summary.unit and summary.in_doubt_to is not None:
+            where = f"at {range_text(summary.unit, first, summary.in_doubt_to)}"
+        else:
+            where = f"from {one} {first} on"
         if spans := ", ".join(_spans(summary.in_doubt_lines)):
             where = f"{where}: {spans} of the input"
         lines.append(f"{counted(summary.in_doubt, 'line')} may be stored, or not, {where}")

@@ -310,13 +310,9 @@ class GroupTransfer(Actor[_Inbox]):
         """Fail the appends that wait, whose outcome is unknown: this node will not answer them."""
         for wait in self._wait.close():
             error = (
-                LeadershipLost(self._lost.reason, wait.first_bytes, wait.last_bytes)
+                LeadershipLost(self._lost.reason, *wait.in_doubt)
                 if self._lost is not None
-                else NodeStopped(
-                    "the node stopped before enough copies were made",
-                    wait.first_bytes,
-                    wait.last_bytes,
-                )
+                else NodeStopped("the node stopped before enough copies were made", *wait.in_doubt)
             )
             wait.reply_to.fail(error)
 
@@ -379,9 +375,7 @@ class GroupTransfer(Actor[_Inbox]):
             if copied_bytes >= wait.next_bytes > held_bytes:
                 kind, what = SyncTimeout, "stored, but not synced on the master"
             text = self._wait.shortage(wait.next_bytes, now_s)
-            wait.reply_to.fail(
-                kind(f"{what} before the deadline ({text})", wait.first_bytes, wait.last_bytes)
-            )
+            wait.reply_to.fail(kind(f"{what} before the deadline ({text})", *wait.in_doubt))
         self.ctx.emit(
             events.AppendsTimedOut(
                 first_bytes=min(wait.first_bytes for wait in timed_out),
@@ -396,9 +390,7 @@ class GroupTransfer(Actor[_Inbox]):
     ) -> None:
         """Fail appends that the policy does not let wait. They are stored, and may be copied."""
         for wait, reason in unavailable:
-            wait.reply_to.fail(
-                SlaveNotAvailable(f"stored, but {reason}", wait.first_bytes, wait.last_bytes)
-            )
+            wait.reply_to.fail(SlaveNotAvailable(f"stored, but {reason}", *wait.in_doubt))
         self.ctx.emit(
             events.SlaveNotAvailable(
                 first_bytes=unavailable[0][0].first_bytes,

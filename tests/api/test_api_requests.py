@@ -186,8 +186,10 @@ async def test_a_slow_read_delays_nobody(autojump_clock: MockClock) -> None:
             frames.Failed(id=1, error="NotMaster", message="ask n1", hint="n1"),
         ),
         (
-            ReplicationTimeout("late", 100, 200),
-            frames.Failed(id=1, error="ReplicationTimeout", message="late", first=100, last=200),
+            ReplicationTimeout("late", 100, 200, 250),
+            frames.Failed(
+                id=1, error="ReplicationTimeout", message="late", first=100, last=200, next=250
+            ),
         ),
         (
             RuntimeError("oops"),

@@ -176,13 +176,13 @@ async def test_errors_cross_the_socket(autojump_clock: trio.testing.MockClock) -
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_in_doubt, client)
             await trio.sleep(1)
-            served.node.answer(ReplicationTimeout("late", 100, 300))
+            served.node.answer(ReplicationTimeout("late", 100, 300, 350))
 
 
 async def _in_doubt(client: Client) -> None:
     with pytest.raises(ReplicationTimeout) as raised:
         await client.append("orders", (b"x",))
-    assert (raised.value.first, raised.value.last) == (100, 300)
+    assert (raised.value.first, raised.value.last, raised.value.next) == (100, 300, 350)
 
 
 async def test_a_node_that_stops_leaves_appends_in_doubt(

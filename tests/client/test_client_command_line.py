@@ -245,9 +245,9 @@ class Failing(MemoryNode):
     ("failure", "lines", "found"),
     [
         (
-            ReplicationTimeout("1 of 2 copies in time", 100, 300),
-            ["ReplicationTimeout: 1 of 2", "may be stored, or not, at bytes 100 to 300"],
-            {"error": "ReplicationTimeout", "first": 100, "last": 300},
+            ReplicationTimeout("1 of 2 copies in time", 100, 300, 350),
+            ["ReplicationTimeout: 1 of 2", "may be stored, or not, at bytes 100 to 350"],
+            {"error": "ReplicationTimeout", "first": 100, "last": 300, "in_doubt_to": 350},
         ),
         (
             NotMaster("n0 is a slave of orders", "n1"),

@@ -222,10 +222,18 @@ def summary(**changed: Any) -> Summary:
             ],
         ),
         (
-            summary(acknowledged=4, in_doubt=1, error="E", message="m", first=100, last=200),
+            summary(
+                acknowledged=4,
+                in_doubt=1,
+                error="E",
+                message="m",
+                first=100,
+                last=200,
+                in_doubt_to=250,
+            ),
             [
                 "E: m",
-                "1 line may be stored, or not, at bytes 100 to 200",
+                "1 line may be stored, or not, at bytes 100 to 250",
                 "not stored: 5 lines",
                 "4 of 10 lines acknowledged in orders by n0, 2.00 s, 2 lines/s; the log goes on at byte 1000",
             ],
@@ -247,18 +255,20 @@ def test_append_summary(found: Summary, expected: list[str]) -> None:
 def test_an_append_to_a_ledger_is_counted_in_entries() -> None:
     """Of an older node, which does not say what its log counts, positions are just that."""
     doubt = {"in_doubt": 2, "error": "E", "message": "m", "acknowledged": 8}
-    two = summary(unit="entries", first=7, last=8, **doubt)
+    two = summary(unit="entries", first=7, last=8, in_doubt_to=9, **doubt)
     assert summary_lines(two)[1:] == [
         "2 lines may be stored, or not, at entries 7 to 8",
         "8 of 10 lines acknowledged in orders by n0, 2.00 s, 4 lines/s; the log goes on at"
         " entry 1000",
     ]
-    one = summary(unit="entries", first=7, last=7, **doubt)
+    one = summary(unit="entries", first=7, last=7, in_doubt_to=8, **doubt)
     assert "or not, at entry 7" in summary_lines(one)[1]
     some = summary(unit="entries", in_doubt_from=7, **doubt)
     assert "or not, from entry 7 on" in summary_lines(some)[1]
     old = summary(unit="", in_doubt_from=7, **doubt)
     assert "or not, from position 7 on" in summary_lines(old)[1]
+    older = summary(first=7, last=8, **doubt)
+    assert "or not, from byte 7 on" in summary_lines(older)[1], "an older node says no end"
     assert summary_lines(old)[-1].endswith("; the log goes on at position 1000")
 
 

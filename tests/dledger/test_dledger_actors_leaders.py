@@ -130,8 +130,8 @@ async def test_what_no_quorum_has_in_time_is_in_doubt(autojump_clock: object) ->
         for error in late:
             assert isinstance(error, ReplicationTimeout)
             assert error.status == "WAIT_QUORUM_ACK_TIMEOUT"
-            indexes.append((error.first, error.last))
-        assert indexes == [(last + n, last + n) for n in (1, 2, 3)]
+            indexes.append((error.first, error.last, error.next))
+        assert indexes == [(last + n, last + n, last + n + 1) for n in (1, 2, 3)]
         again = await outcome(group, leader, b"again", timeout_s=0.5)
         assert isinstance(again, ReplicationTimeout), "the count fell again"
         group.world.network.heal_all()

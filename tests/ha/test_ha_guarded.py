@@ -74,7 +74,8 @@ async def test_a_change_of_master_makes_waiting_appends_unknown_at_once(
         await until(lambda: bool(answers))
         (error,) = answers
         assert isinstance(error, LeadershipLost)
-        assert (str(error), error.first, error.last) == ("n1 is master now", 0, 0)
+        assert str(error) == "n1 is master now"
+        assert (error.first, error.last, error.next) == (0, 0, 10)
         await kit.append(LOG[:10], waits=(waiting(10, 20, trio.current_time() + 99.0, answers),))
         await until(lambda: len(answers) == 2)
         assert isinstance(answers[1], LeadershipLost), "so do those that were still on their way"

@@ -247,11 +247,11 @@ async def test_unknown_outcomes_are_merged_and_end_the_appender(
             await out.send(b"two")
             await trio.testing.wait_all_tasks_blocked()
             (first, tell_first), (second, tell_second) = backend.waiting
-            tell_second(ReplicationTimeout("no", second.first, second.last))
-            tell_first(ReplicationTimeout("no", first.first, first.last))
+            tell_second(ReplicationTimeout("no", second.first, second.last, second.next))
+            tell_first(ReplicationTimeout("no", first.first, first.last, first.next))
             with pytest.raises(OutcomeUnknown):
                 await out.send(b"three")
-    assert (caught.value.first, caught.value.last) == (0, 1)
+    assert (caught.value.first, caught.value.last, caught.value.next) == (0, 1, 2)
     assert backend.stored == [b"one", b"two"]
 
 

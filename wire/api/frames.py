@@ -492,7 +492,8 @@ class Failed(Frame, frozen=True, kw_only=True, tag="failed"):
     """The error that a request ended with.
 
     Fields: `hint`: with NotMaster, the name of the master. `first`, `last`: with an unknown
-    outcome, the positions in doubt, if they are known.
+    outcome, the positions in doubt, if they are known. `next`: the position after them, which
+    older nodes do not say.
     """
 
     id: Id | None
@@ -501,6 +502,7 @@ class Failed(Frame, frozen=True, kw_only=True, tag="failed"):
     hint: str | None = None
     first: Position | None = None
     last: Position | None = None
+    next: Position | None = None
 
 
 Request: TypeAlias = (

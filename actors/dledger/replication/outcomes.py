@@ -107,17 +107,18 @@ def timed_out(first: int, last: int, committed: int) -> ReplicationTimeout:
         committed: the committed index now.
     """
     text = f"entries {first} to {last} are written, but no quorum has them in time"
-    error = ReplicationTimeout(f"{text}; committed is {committed}", first, last)
+    error = ReplicationTimeout(f"{text}; committed is {committed}", first, last, last + 1)
     return named(error, ResponseCode.WAIT_QUORUM_ACK_TIMEOUT)
 
 
-def leadership_lost(first: int | None, last: int | None) -> LeadershipLost:
+def leadership_lost(first: int, last: int) -> LeadershipLost:
     """Return the error of an append whose leader was deposed.
 
     Args:
-        first, last: the indexes of its entries; None if they are not known.
+        first, last: the indexes of its entries.
     """
-    error = LeadershipLost("this member leads no more; a quorum may have the entries", first, last)
+    text = "this member leads no more; a quorum may have the entries"
+    error = LeadershipLost(text, first, last, last + 1)
     return named(error, ResponseCode.EXPIRED_TERM)
 
 

@@ -173,7 +173,7 @@ class QuorumAckChecker(Actor[_Inbox]):
         await self.store_ref.tell(Unsubscribe(subscriber=self.ctx.self_ref))
         for wait in self.quorum.rest().lost:
             text = "this member stopped before a quorum was known to have the entries"
-            wait.answer_to.fail(NodeStopped(text, wait.first, wait.last))
+            wait.answer_to.fail(NodeStopped(text, wait.first, wait.last, wait.last + 1))
 
     # ---- messages ----
 

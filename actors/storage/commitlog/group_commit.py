@@ -194,9 +194,8 @@ class GroupCommit:
                 log.append(part)
         except OSError as error:
             for each in placed:
-                each.append.reply_to.fail(
-                    NodeStopped(f"the disk failed: {error}", each.first_bytes, each.last_bytes)
-                )
+                place = each.first_bytes, each.last_bytes, each.next_bytes
+                each.append.reply_to.fail(NodeStopped(f"the disk failed: {error}", *place))
             return WrittenGroup(taken=taken, written=[], rolled=tuple(rolled), failed=error)
         assert log.written_bytes == batch.next_bytes  # EncodedWhereItLies
         return WrittenGroup(taken=taken, written=placed, rolled=tuple(rolled))

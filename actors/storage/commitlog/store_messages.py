@@ -190,6 +190,11 @@ class Waiting:
     deadline_s: float
     reply_to: ReplyTo[Appended]
 
+    @property
+    def in_doubt(self) -> tuple[int, int, int]:
+        """The positions of an `OutcomeUnknown`."""
+        return self.first_bytes, self.last_bytes, self.next_bytes
+
 
 @attrs.frozen(kw_only=True)
 class RecordsWritten:
