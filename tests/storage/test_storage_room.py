@@ -88,6 +88,35 @@ async def test_bytes_that_do_not_fit_below_every_ratio(
         assert len(reported(caplog)) == 2
 
 
+async def test_what_fits_into_what_is_reserved_proves_no_room(autojump_clock: Any) -> None:
+    disk = full_disk()
+    async with running(disk, small_group()) as kit:
+        await kit.append(b"x")
+        disk.faults.fail("prepare", errno.ENOSPC, path_part="commitlog", times=3)
+        for _ in range(3):
+            with pytest.raises(LogFull):
+                await kit.append(bytes(3900))
+            await kit.append(b"x")
+        assert [each[0] for each in changes(kit)] == [True]
+        await kit.append(bytes(3900))
+        assert [each[0] for each in changes(kit)] == [True, False]
+
+
+async def test_a_frame_that_fits_into_what_is_reserved_proves_no_room(autojump_clock: Any) -> None:
+    """A full slave's master sends frames of other sizes on each connection."""
+    disk = full_disk()
+    async with running(disk, small_group(), is_master=False) as kit:
+        await received(kit, 1, 0, b"abc")
+        disk.faults.fail("prepare", errno.ENOSPC, path_part="commitlog", times=3)
+        for number in range(1, 4):
+            await received(kit, 2 * number, 3 * number, bytes(4096))
+            await received(kit, 2 * number + 1, 3 * number, b"abc")
+        assert len(kit.refused) == 3
+        assert [each[0] for each in changes(kit)] == [True]
+        await received(kit, 9, 12, bytes(4096))
+        assert [each[0] for each in changes(kit)] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("free", "used", "why"),
     [
@@ -165,6 +194,22 @@ async def test_a_log_that_nobody_writes_to_finds_room_again(autojump_clock: Any)
         await received(kit, 1, 0, b"abc")
         await until(lambda: kit.refused)
         disk.used = 0.7
+        await trio.sleep(LOOK_S)
+        assert [each[0] for each in changes(kit)] == [True, False]
+
+
+async def test_a_little_less_on_a_full_disk_is_no_room(autojump_clock: Any) -> None:
+    """Other files on it come and go: there is room once what did not fit would."""
+    disk = full_disk()
+    async with running(disk, small_group(), is_master=False) as kit:
+        disk.used, disk.free = 0.8, 4095
+        disk.faults.fail("prepare", errno.ENOSPC, path_part="commitlog")
+        await received(kit, 1, 0, b"abc")
+        await until(lambda: kit.refused)
+        disk.used = 0.79
+        await trio.sleep(LOOK_S)
+        assert [each[0] for each in changes(kit)] == [True]
+        disk.free = 4096
         await trio.sleep(LOOK_S)
         assert [each[0] for each in changes(kit)] == [True, False]
 

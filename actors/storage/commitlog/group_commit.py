@@ -107,14 +107,15 @@ class GroupCommit:
         wall_clock_ms: store timestamps come from it, and never fall, but to it from a time that is
             none (AHEAD_MAX_MS).
         time: what is published of them; only this changes it.
-        no_room: called when the disk has none, so that nothing was written; why, for people.
+        no_room: called when the disk has none up to an offset, so that nothing was written; why,
+            for people.
     """
 
     log: CommitLog
     encoder: AppendEncoder
     wall_clock_ms: Callable[[], int]
     time: StoreTime
-    no_room: Callable[[NoRoom], str]
+    no_room: Callable[[NoRoom, int], str]
     _opened_bytes: int = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -180,7 +181,7 @@ class GroupCommit:
         except OSError as error:
             self.encoder.take_back(batch)
             if isinstance(error, NoRoom):
-                why, failed = self.no_room(error), None
+                why, failed = self.no_room(error, batch.next_bytes), None
             else:
                 why, failed = f"no room up to {batch.next_bytes}: {error}", error
             for each in placed:

@@ -370,7 +370,9 @@ class Store(Actor[_Inbox]):
     async def _refuse(self, refused: Refused) -> None:
         session, offset = refused.message.session, refused.message.offset_bytes
         self._in_frame, error = False, refused.error
-        reason = self._clean_now(error) if isinstance(error, NoRoom) else str(error)
+        reason = str(error)
+        if isinstance(error, NoRoom):
+            reason = self._clean_now(error, offset + len(refused.message.data))
         self.ctx.emit(events.RawAppendRefused(session=session, offset_bytes=offset, reason=reason))
         await refused.source.tell(RawRefused(session=session, reason=reason))
         if isinstance(error, OSError) and not isinstance(error, NoRoom):
@@ -399,9 +401,9 @@ class Store(Actor[_Inbox]):
 
     # ---- expiry ----
 
-    def _clean_now(self, error: NoRoom) -> str:
+    def _clean_now(self, error: NoRoom, end_bytes: int) -> str:
         self._rounds.hurry()
-        return self._cleaner.no_room(error)
+        return self._cleaner.no_room(error, end_bytes)
 
     def _rules(self) -> expiry.Expiry:
         group = self.group if self.changed_group is None else self.changed_group()

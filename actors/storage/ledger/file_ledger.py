@@ -240,7 +240,7 @@ class FileLedger(LedgerStore):
                 self._index.reserve(batch.records)
                 self._sums.reserve(batch.sums)
             except NoRoom as error:
-                raise LogFull(self._cleaner.no_room(error)) from error
+                raise LogFull(self._cleaner.no_room(error, batch.end_bytes)) from error
             for start, data in batch.runs:
                 if start != self._log.written_bytes:
                     self._log.roll()

@@ -199,8 +199,11 @@ class Cleaner:
     _free_bytes: int = attrs.field(default=0, init=False)
     lacks: str = attrs.field(default="", init=False)
     _by_write: bool = attrs.field(default=False, init=False)
-    _used_then: float = attrs.field(default=0.0, init=False)  # when the last write found no room
+    # of the last write that found no room: the disk then, what it asked for, and where it ended
+    _used_then: float = attrs.field(default=0.0, init=False)
     _no_files: bool = attrs.field(default=False, init=False)
+    _wanted_bytes: int = attrs.field(default=0, init=False)
+    _end_bytes: int = attrs.field(default=0, init=False)
 
     @classmethod
     def of(
@@ -220,12 +223,13 @@ class Cleaner:
         """Check the disk, and whether old files stay that should have been deleted.
 
         After a write that found no room, there counts as room again once the disk is less full than
-        it was then, because the next write may come much later.
+        it was then, and has what that write asked for, because the next write may come much later.
         """
         self._used = self.env.disk.usage(self.log.folder)
         self._free_bytes = self.env.disk.free_bytes(self.log.folder)
         files = self.env.disk.free_files(self.log.folder)
-        if self._by_write and (self._used < self._used_then or (self._no_files and files != 0)):
+        fits = self._used < self._used_then and self._free_bytes >= self._wanted_bytes
+        if self._by_write and (fits or (self._no_files and files != 0)):
             self._by_write = False
         self.is_full = self.rules.is_full(self._used)
         if self.is_full:
@@ -234,9 +238,13 @@ class Cleaner:
             self._report("")
         self._say_stands_still(self._why_old_files_stay())
 
-    def no_room(self, error: NoRoom) -> str:
-        """Note that a write found no room. Returns: why, for people."""
+    def no_room(self, error: NoRoom, end_bytes: int) -> str:
+        """Note that a write, which would have ended at this offset, found no room.
+
+        Returns: why, for people.
+        """
         rules, self._by_write = self.rules, True
+        self._wanted_bytes, self._end_bytes = error.wanted_bytes, end_bytes
         disk, folder = self.env.disk, self.log.folder
         self._used = self._used_then = disk.usage(folder)
         self._no_files = disk.free_files(folder) == 0
@@ -250,8 +258,12 @@ class Cleaner:
         return reason
 
     def wrote(self) -> None:
-        """Note that a write found room."""
-        if self._by_write:
+        """Note that a write found room.
+
+        One that ends before the last one that found none has proved nothing: it may have found its
+        room in what was reserved before.
+        """
+        if self._by_write and self.log.written_bytes >= self._end_bytes:
             self._by_write = False
             self._report(self.full_text() if self.is_full else "")
 
