@@ -197,11 +197,11 @@ def line_of_all(verdicts: Verdicts) -> str:
     """Describe all verdicts in one line: which promises held, and which audits warn.
 
     Promises are the claims of severity error. Examples: `all 12 promises held; of 8 audits that can
-    only warn, none does`; `1 of 12 promises is broken: NAME; 2 could not be judged: ...; of 8
-    audits that can only warn, 1 does: NAME`.
+    only warn, none does`; `1 of 12 promises is broken: NAME; 1 could not be judged, as nothing
+    here tells of them: NAME; of 8 audits that can only warn, 1 does: NAME`.
     """
     promises = [each for each in verdicts.audits if each.severity == "error"]
-    unjudged = sum(each.verdict == "not_applicable" for each in promises)
+    unjudged = [each.name for each in promises if each.verdict == "not_applicable"]
     broken = verdicts.failures
     of = f"of {counted(len(promises), 'promise')}"
     if broken:
@@ -210,9 +210,10 @@ def line_of_all(verdicts: Verdicts) -> str:
     elif not unjudged:
         said = f"all {counted(len(promises), 'promise')} held"
     else:
-        said = f"{len(promises) - unjudged} {of} held"
+        said = f"{len(promises) - len(unjudged)} {of} held"
     if unjudged:
-        said += f"; {unjudged} could not be judged: nothing here tells of them"
+        said += f"; {len(unjudged)} could not be judged, as nothing here tells of them"
+        said += f": {', '.join(unjudged)}"
     warned = [e.name for e in verdicts.audits if e.verdict == "violated" and not e.is_failure]
     if others := len(verdicts.audits) - len(promises):
         who = "none does" if not warned else f"{len(warned)} {'does' if len(warned) == 1 else 'do'}"

@@ -132,7 +132,7 @@ def test_one_is_no_plural(number: int, text: str) -> None:
     assert counted(number, "row", "rows") == text
 
 
-BARE = attrs.evolve(HELD, verdict="not_applicable")
+BARE = attrs.evolve(HELD, name="bare", verdict="not_applicable")
 WARNINGS = (attrs.evolve(BARE, severity="warning"), attrs.evolve(BROKEN, severity="warning"))
 
 
@@ -144,13 +144,18 @@ WARNINGS = (attrs.evolve(BARE, severity="warning"), attrs.evolve(BROKEN, severit
         ((BROKEN, HELD, BROKEN), "2 of 3 promises are broken: other, other"),
         (
             (HELD, BROKEN, BARE),
-            "1 of 3 promises is broken: other; 1 could not be judged: nothing here tells of them",
+            "1 of 3 promises is broken: other; 1 could not be judged, as nothing here tells of"
+            " them: bare",
         ),
         (
             (HELD, BARE, BARE),
-            "1 of 3 promises held; 2 could not be judged: nothing here tells of them",
+            "1 of 3 promises held; 2 could not be judged, as nothing here tells of them: bare,"
+            " bare",
         ),
-        ((BARE, BARE), "0 of 2 promises held; 2 could not be judged: nothing here tells of them"),
+        (
+            (BARE, attrs.evolve(BARE, name="two")),
+            "0 of 2 promises held; 2 could not be judged, as nothing here tells of them: bare, two",
+        ),
     ],
 )
 def test_the_last_line_says_what_came_out(audits: tuple[Verdict, ...], said: str) -> None:
