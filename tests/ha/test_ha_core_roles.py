@@ -133,6 +133,21 @@ def test_what_a_member_holds_keeps_a_master_closed(
         assert one.heard("n1", said("n1", their_end, *theirs), 1.1).events == (), "reported once"
 
 
+@pytest.mark.parametrize(
+    ("writer", "text"),
+    [
+        ("n1", "n1 holds what it wrote itself from 100 on"),
+        ("n2", "n1 holds what n2 wrote from 100 on"),
+    ],
+)
+def test_it_is_said_who_wrote_what_a_member_holds(writer: str, text: str) -> None:
+    one = rules(members=("n1", "n2"), history=(A,))
+    start(one, 120)
+    one.heard("n1", said("n1", 130, A, Epoch(0, 2, writer, 100)), 1.0)
+    one.heard("n2", said("n2", 90, A), 1.1)
+    assert one.view().reason.startswith(f"a member holds bytes that this log lacks: {text}: ")
+
+
 def test_the_fence_ends_when_the_member_is_not_ahead_any_more() -> None:
     one = rules(members=("n1",), history=(A,))
     start(one, 90)

@@ -33,7 +33,8 @@ def why_not_open(
             return Fence.SLAVE_AHEAD, text
         for epoch in trim(said.history, said.written):
             if epoch not in history and epoch.number >= own_number:
-                text = f"{member} holds what {epoch.master} wrote from {epoch.start_bytes} on"
+                who = "it wrote itself" if epoch.master == member else f"{epoch.master} wrote"
+                text = f"{member} holds what {who} from {epoch.start_bytes} on"
                 return Fence.SLAVE_AHEAD, text
     for member, said in members.items():
         lost = _once_longer(record.promotion_number, end_bytes, said)
