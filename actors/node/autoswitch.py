@@ -16,6 +16,7 @@ from actors.control.members import GroupMembers
 from actors.group_status import GroupStatus
 from actors.ha.autoswitch.epochs_view import EpochsView
 from actors.ha.autoswitch.messages import LookNow
+from actors.ha.autoswitch.replica_names import ReplicaNames
 from actors.ha.autoswitch.role_owner import OwnedRole
 from actors.ha.core.role_effects import RoleState, RoleView
 from actors.ha.core.states import HAConnectionState
@@ -143,7 +144,22 @@ class AutoSwitchPart(CommitLogPart):
     def _remarks(self) -> Iterator[str]:
         told = self.owned.told
         if told is not None:
-            yield f"in sync: {', '.join(map(str, sorted(told.in_sync)))}"
+            names = self._names()
+            shown = (names.name_of(each) or f"id {each}" for each in sorted(told.in_sync))
+            yield f"in sync: {', '.join(shown)}"
+
+    def _names(self) -> ReplicaNames:
+        """Return the replicas by id, of which a new master knows its own before it has asked."""
+        view = self.replica
+        own = {} if view.broker_id is None else {view.broker_id: self.brokers[self.node]}
+        nodes = {address: node for node, address in self.brokers.items()}
+        return ReplicaNames(
+            own=lambda: view.broker_id,
+            registered=lambda: {**own, **view.registered},
+            living=lambda: view.living,
+            node_at=lambda address: nodes.get(address, ""),
+            unknown=lambda: None,
+        )
 
     # ---- mending ----
 

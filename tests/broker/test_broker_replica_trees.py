@@ -87,3 +87,17 @@ async def test_what_readers_were_shown_is_kept_by_an_ordered_stop(autojump_clock
             layout = StoreLayout(f"/data/{node}/groups/orders")
             kept = read_checkpoint(found.world.node(node).disk, layout.checkpoint)
             assert kept.confirm_offset == receipt.next
+
+
+async def test_a_master_names_the_nodes_in_sync(autojump_clock: object) -> None:
+    """And says the id where it knows no name, as mqadmin does."""
+    async with replica_set() as found:
+        status = await found.until("n0", lambda status: status.leads)
+        assert "in sync: n0, n1" in status.remarks
+        part = found.nodes["n0"].part("orders")
+        assert isinstance(part, AutoSwitchPart)
+        assert part.owned.told is not None
+        part.owned.told = attrs.evolve(part.owned.told, in_sync=(1, 2, 9))
+        assert "in sync: n0, n1, id 9" in (await found.status("n0")).remarks
+        part.replica.registered = {}
+        assert "in sync: n0, id 2, id 9" in (await found.status("n0")).remarks, "not heard of yet"
