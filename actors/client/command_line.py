@@ -231,8 +231,9 @@ async def _status(client: Client, command: Status) -> int:
     if command.json:
         await _print(report.as_json(status))
     else:
-        text = as_typed("\n".join(report.status_lines(status)))
-        await _print(folded(text, width_of(OUTPUT)))
+        width = width_of(OUTPUT)
+        text = as_typed("\n".join(report.status_lines(status, width)))
+        await _print(folded(text, width))
     return EXIT_OK
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -25,6 +25,8 @@ from actors.readable import counted, readable
 
 OF_AN_ENTRY = ("position", "next_position")
 """The fields of a DLedger entry, apart from its body."""
+_NUMBERS = ("first", "written", "synced", "acked", "committed", "matched", "lag", "MB/s")
+"""The columns of `client status` that are as wide as a log is long, and what stands beside them."""
 BENCH_COLUMNS = ("window", "appends/s", "records/s", "MB/s", "p50 ms", "p99 ms", "max ms")
 
 
@@ -93,8 +95,11 @@ def _bench_row(one: Figures) -> tuple[str, ...]:
     )
 
 
-def status_lines(status: dict[str, Any]) -> list[str]:
+def status_lines(status: dict[str, Any], width: int = 0) -> list[str]:
     """Describe a node's status: a line, then tables for each kind of group, then whatever is wrong.
+
+    Args:
+        width: the columns of the terminal; 0: a line may have any length.
 
     Raises: TriologError: the status cannot be read.
     """
@@ -108,9 +113,10 @@ def status_lines(status: dict[str, Any]) -> list[str]:
     for terms in dict.fromkeys(own.terms for own in groups.values()):
         alike = {name: own for name, own in groups.items() if own.terms == terms}
         unit = f"in {terms.unit}"
-        lines += ["", *_table((_group_row(name, own) for name, own in alike.items()), unit)]
+        rows = [_group_row(name, own) for name, own in alike.items()]
         peers = [_peer_row(name, own, peer) for name, own in alike.items() for peer in own.peers]
-        lines += ["", *_table(peers, unit)] if peers else []
+        for of, keys in (rows, 1), (peers, 2):
+            lines += ["", *_table(of, unit, keys, width)] if of else []
     for name, own in groups.items():
         if link := link_text(own):
             lines += ["", f"{name} from {own.leader or '-'}: {link}"]
@@ -145,16 +151,29 @@ def _peer_row(name: str, own: GroupStatus, peer: Peer) -> dict[str, str]:
     }
 
 
-def _table(rows: Iterable[dict[str, str]], unit: str) -> list[str]:
-    """Align rows, without columns that are empty in every row.
+def _table(rows: Sequence[dict[str, str]], unit: str, keys: int, width: int) -> list[str]:
+    """Align rows, without columns that are empty in every row. If they are wider than the terminal,
+    numbers have a table of their own, for a broken line would stand below the wrong headings.
 
     Args:
         unit: the unit of positions and lags, which is the first heading.
+        keys: how many columns say what a row is of.
+        width: see `status_lines`.
     """
-    listed = list(rows)
-    shown = [title for title in listed[0] if any(row[title] for row in listed)]
-    cells = ([row[title] or "-" for title in shown] for row in listed)
-    return columns([[unit, *shown[1:]], *cells], left=3)
+    shown = [title for title in rows[0] if any(row[title] for row in rows)]
+    whole = _aligned(rows, shown, unit)
+    if not width or max(map(len, whole)) <= width:
+        return whole
+    key, rest = shown[:keys], shown[keys:]
+    words = [title for title in rest if title not in _NUMBERS]
+    numbers = [title for title in rest if title in _NUMBERS]
+    return [*_aligned(rows, key + words, unit), "", *_aligned(rows, key + numbers, unit)]
+
+
+def _aligned(rows: Sequence[dict[str, str]], titles: Sequence[str], unit: str) -> list[str]:
+    cells = ([row[title] or "-" for title in titles] for row in rows)
+    left = sum(title not in _NUMBERS for title in titles[:3])
+    return columns([[unit, *titles[1:]], *cells], left=left)
 
 
 def _odd(own: GroupStatus) -> list[str]:

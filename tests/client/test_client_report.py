@@ -179,6 +179,57 @@ def test_by_which_promotion_a_master_is_one_and_why_it_takes_no_appends() -> Non
     assert found[-2:] == ["", "orders: fenced: n1 has more"]
 
 
+def test_what_is_too_wide_for_a_terminal_is_two_tables() -> None:
+    far = attrs.evolve(
+        ORDERS,
+        epoch=12,
+        first=1_234_567_890_123,
+        written=2_234_567_890_123,
+        synced=2_234_567_890_000,
+        acknowledged=2_234_567_880_000,
+        peers=(
+            Peer(node="n1", state=FOLLOWING, end=2_234_567_880_000, lag=10_123),
+            Peer(
+                node="n2",
+                state="not connected",
+                end=1_234_567_890_123,
+                lag=1_000_000_000_000,
+                reason="its disk has no room",
+                is_well=False,
+                bytes_per_s=12_000_000,
+            ),
+        ),
+    )
+    found = report.status_lines(status(orders=far, bills=BILLS), width=80)
+    assert found[2:] == [
+        "in bytes  role    master  promotion     copies",
+        "orders    master  n0             12   2 synced",
+        "bills     slave   -               -  2 written",
+        "",
+        "in bytes          first        written         synced          acked",
+        "orders    1234567890123  2234567890123  2234567890000  2234567880000",
+        "bills                 0              7              7              7",
+        "",
+        "in bytes  slave  state                matched            lag   MB/s",
+        "orders    n1     following      2234567880000          10123      -",
+        "orders    n2     not connected  1234567890123  1000000000000  12.00",
+        "",
+        "bills from -: connecting (refused)",
+        "",
+        "orders: n2: its disk has no room",
+    ]
+    assert max(map(len, lines(orders=far, bills=BILLS))) > 80, "a pipe has room"
+    narrow = report.status_lines(status(orders=far), width=60)
+    assert [line.split()[:3] for line in narrow[-9:-3]] == [
+        ["in", "bytes", "slave"],
+        ["orders", "n1", "following"],
+        ["orders", "n2", "not"],
+        [],
+        ["in", "bytes", "slave"],
+        ["orders", "n1", "2234567880000"],
+    ]
+
+
 def summary(**changed: Any) -> Summary:
     values: dict[str, Any] = {
         "group": "orders",
