@@ -244,6 +244,19 @@ async def test_a_repaired_file_outlasts_a_power_loss(
     assert numbers(disk)[:700] == list(range(700))
 
 
+async def test_the_reason_why_events_wait_has_room_in_the_live_view(
+    disk: SimDisk, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whose notes begin with the time, and are cut where a terminal of 80 columns ends."""
+    disk.faults.fail("write", errno.ENOSPC, path_part=".part", times=3)
+    async with running(disk) as sink:
+        emit(sink, 10)
+        await trio.sleep(60)
+    (said,) = caplog.messages
+    assert "events wait in memory: no room: [Errno 28] No space" in f"0:00:00 {said}"[:79]
+    assert said.endswith("; the oldest go if they become too many")
+
+
 @pytest.mark.parametrize("operation", ["write", "create", "sync", "rename"])
 async def test_drop_goes_on_after_a_disk_failure(
     disk: SimDisk, autojump_clock: trio.testing.MockClock, operation: str

@@ -43,7 +43,7 @@ RETRY_FIRST_S = 1.0
 RETRY_MAX_S = 30.0
 EXPIRE_COUNT_MAX = 64
 """Files deleted at a time: a retention that was lowered is worked off over several files."""
-_WAITING = "%s: events wait in memory, and the oldest go if they become too many: %s"
+_WAITING = "%s: events wait in memory: %s; the oldest go if they become too many"
 _UNWRITTEN = "%s: stops with %d events that are not written: %s"
 _LOGGER = logging.getLogger("triolog.storage")
 SHUTDOWN_S = 10.0
