@@ -139,12 +139,17 @@ def _to_start(group: Group, said: Mapping[str, GroupStatus], ended: Collection[s
     if group.election is None and len(down) == len(group.members) > 1:
         return f"{', '.join(down)} do not run: start them"
     needed = len(group.members) // 2 + 1 - (len(group.members) - len(down))
-    if group.election is None or needed <= 0:
+    joining = [node for node, own in said.items() if own.details.get("joining")]
+    if group.election is None or not down or (needed <= 0 and not joining):
         return ""
-    who = f"{', '.join(down)} {'does' if len(down) == 1 else 'do'} not run"
-    if needed == len(down) or any(own.details.get("joining") for own in said.values()):
-        return f"{who}: start {'it' if len(down) == 1 else 'them'}"
-    return f"{who}: starting {needed} of them is enough"
+    who, one = ", ".join(down), len(down) == 1
+    start = f"{who} {'does' if one else 'do'} not run: start {'it' if one else 'them'}"
+    if joining:
+        lack = "is new or lacks its log" if len(joining) == 1 else "are new or lack their logs"
+        return f"{start}, as {', '.join(joining)} {lack}, so that all have to vote"
+    if needed == len(down):
+        return start
+    return f"{who} do not run: starting {needed} of them is enough"
 
 
 def _without_leader(

@@ -177,8 +177,26 @@ def test_a_lost_majority_says_which_nodes_to_start(named: str) -> None:
     assert "not run" not in line(LEDGER, gone("n0"), member("n1", candidate), alone, ended=("n0",))
     joins = but(alone, details={"joining": "it lacks its log"})
     assert line(LEDGER, *map(gone, two), joins, ended=two) == (
-        begin + "n0, n1 do not run: start them"
+        begin
+        + "n0, n1 do not run: start them, as n2 is new or lacks its log, so that all have to vote"
     )
+
+
+def test_beside_an_empty_member_all_have_to_run() -> None:
+    """Two of three are a majority, but not with one that may have forgotten an entry."""
+    candidate = follower(role="candidate", leader="")
+    joins = but(member("n1", candidate), details={"joining": "is new"})
+    found = line(LEDGER, member("n0", candidate), joins, gone("n2"), ended=("n2",))
+    assert found == (
+        "ledger: no leader, appends fail: n2 does not run: start it, as n1 is new or lacks its log,"
+        " so that all have to vote"
+    )
+    several = but(member("n0", candidate), details={"joining": "is new"})
+    found = line(LEDGER, several, joins, gone("n2"), ended=("n2",))
+    assert found.endswith(
+        "start it, as n0, n1 are new or lack their logs, so that all have to vote"
+    )
+    assert "not run" not in line(LEDGER, member("n0", candidate), joins, gone("n2")), "it may hang"
 
 
 def test_nodes_of_a_classic_group_are_not_said_to_elect_a_master() -> None:
