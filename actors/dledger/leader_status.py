@@ -58,6 +58,8 @@ class LeaderStatus:
             refused by them.
         committed: while this member leads, the committed index, by its quorum_ack_checker. That a
             peer holds entries up to it is no news for the checker.
+        lost: what may be lost of what was committed, as this member was elected by members that
+            had lost their logs, for people; "": nothing, or it does not lead.
         non_members: the addresses that the port's server has turned away.
         weaker: by member, the settings by which it acknowledges what is not on its disk although
             the group is synced. Replaced as a whole, by the watches.
@@ -66,6 +68,7 @@ class LeaderStatus:
     role: RoleChanged | None = None
     is_open: bool = False
     committed: int = attrs.field(init=False, default=-1)
+    lost: str = attrs.field(init=False, default="")
     non_members: NonMembers = attrs.field(init=False, factory=NonMembers)
     weaker: dict[str, str] = attrs.field(init=False, factory=dict)
     _changed: trio.Event = attrs.field(init=False, factory=trio.Event)

@@ -350,6 +350,7 @@ def ledger_status(
             filter(None, (closed, known.unsaved_vote, refusal, lacks, known.rests, known.joining))
         ),
         others=(
+            *filter(None, (role_status.lost,)),
             *(weaker_text(*pair) for pair in role_status.weaker.items()),
             *(
                 f"turned away {address}: the cluster file names no member at that address"

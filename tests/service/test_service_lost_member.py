@@ -12,6 +12,7 @@ from test_service_ledger import bodies
 from actors.config import ClusterConfig, DLedgerGroup, validate
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog, NotMaster
+from actors.group_status import group_statuses
 from actors.sim.cluster import SimCluster, classic_config
 
 pytest_plugins = ["actors.sim.plugin"]
@@ -228,3 +229,37 @@ async def test_one_that_never_ran_begins_no_group_with_one_on_a_new_disk(
     assert cluster.master_of(GROUP) == leader, "nobody was elected since"
     with pytest.raises(NotMaster):
         await cluster.log(GROUP, held).append([b"without it"])
+
+
+async def test_a_leader_says_that_most_members_had_lost_what_they_had(
+    cluster: SimCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader, held, lacks = await parted(cluster)
+    for name in leader, held:
+        remove(cluster, name, "identity.json", "groups", "events")
+        await cluster.start(name)
+    await trio.sleep(30)
+    await cluster.log(GROUP).append([b"anew"])
+    assert cluster.master_of(GROUP) == lacks
+    found = group_statuses(await cluster.node(lacks).status())[GROUP]
+    (line,) = found.others
+    both = ", ".join(sorted((leader, held)))
+    assert line.startswith(f"{both} were new or lacked their logs when {lacks} was elected: ")
+    assert " may be lost; if a backup or an old disk has more, stop all members" in line
+    assert f"{GROUP}: {line}" in caplog.messages
+
+
+async def test_a_leader_of_a_new_group_says_nothing_like_it(
+    cluster: SimCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = cluster.master_of(GROUP)
+    (one,) = [name for name in cluster.names if name != leader][:1]
+    await cluster.log(GROUP).append(BODIES)
+    await cluster.converged(GROUP)
+    await cluster.kill(one)
+    remove(cluster, one, "identity.json", "groups", "events")
+    await cluster.start(one)  # the others have all that was committed
+    await cluster.log(GROUP).append([b"more"])
+    for name in cluster.names:
+        assert group_statuses(await cluster.node(name).status())[GROUP].others == ()
+    assert not any("lacked" in each for each in caplog.messages)

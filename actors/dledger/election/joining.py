@@ -62,6 +62,32 @@ class Joining:
         _LOGGER.log(level, "%s: %s %s", self._sender.group, self._sender.self_id, self.reason)
         return (MembershipChanged(membership=membership.value),)
 
+    def elected(self, peers: tuple[str, ...], members_count: int, end_index: int) -> str:
+        """Log what may be lost when this member is elected, and return it; "": nothing is.
+
+        Of what was committed a majority has a copy. If as many had none when they voted, it may
+        have been on them alone, and this member has the longest log that is left. A leader that is
+        new itself begins a new group.
+
+        Args:
+            peers: the provisional voters among the others.
+            end_index: where the log of this member ended; -1: it was empty.
+        """
+        if self.reason.startswith(IS_NEW):
+            return ""
+        self_id = self._sender.self_id
+        lack = sorted([*peers, *([self_id] if self.reason else [])])
+        if len(lack) <= members_count // 2:
+            return ""
+        begins = f"behind entry {end_index}" if end_index >= 0 else "before"
+        text = (
+            f"{', '.join(lack)} were new or lacked their logs when {self_id} was elected: what"
+            f" was committed {begins} may be lost; if a backup or an old disk has more, stop all"
+            " members, and begin the group anew on it"
+        )
+        _LOGGER.warning("%s: %s", self._sender.group, text)
+        return text
+
     def joined(self) -> tuple[MembershipChanged, ...]:
         """Let the member's vote count by itself from now on.
 

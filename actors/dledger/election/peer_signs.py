@@ -148,6 +148,11 @@ class PeerSigns:
         default=attrs.Factory(lambda signs: Leaderless(signs._sender), takes_self=True), init=False
     )
 
+    @property
+    def joining(self) -> tuple[str, ...]:
+        """The peers that are provisional voters, by their last votes or heartbeats."""
+        return tuple(peer for peer, sign in self._signs.items() if sign.joins and not sign.silent)
+
     def took(self, now_s: float, role: RoleChanged) -> None:
         """Note this member's new role; with a leader, forget which peers are provisional voters."""
         if role.role is not Role.CANDIDATE:

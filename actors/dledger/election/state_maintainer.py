@@ -27,7 +27,13 @@ import attrs
 
 from actors.dledger.core.election import Election
 from actors.dledger.core.election_effects import Effects, RoleChanged
-from actors.dledger.core.member_state import TERM_NONE, LedgerEnd, MemberState, SavedVote
+from actors.dledger.core.member_state import (
+    TERM_NONE,
+    LedgerEnd,
+    MemberState,
+    Role,
+    SavedVote,
+)
 from actors.dledger.core.settings import NUMBERS_PER_INCARNATION, CompatSettings, ElectionSettings
 from actors.dledger.election import election_requests as requests
 from actors.dledger.election.election_clock import ElectionClock, TickDue
@@ -449,6 +455,7 @@ class StateMaintainer(Actor[_Inbox]):
     async def _do(self, job: Job) -> None:
         effects, asked, sender = job.effects, job.asked, self.sender
         if effects.role is not None:
+            self.role_status.lost = self._lost(effects.role)
             self.role_status.publish(effects.role)
             self._signs.took(self.ctx.now_s(), effects.role)
             await self._broadcast.rest(effects.role)
@@ -468,6 +475,12 @@ class StateMaintainer(Actor[_Inbox]):
         if effects.joined:
             self._emit(self.joining.joined())
         self._emit(self._signs.note_events(effects.events))
+
+    def _lost(self, role: RoleChanged) -> str:
+        if role.role is not Role.LEADER:
+            return ""
+        end_index = self._ends.kept.index
+        return self.joining.elected(self._signs.joining, len(self.addresses), end_index)
 
     def _emit(self, events: Iterable[object]) -> None:
         for event in events:
