@@ -25,11 +25,13 @@ from actors.config.kinds import guarantee_of
 from actors.env.local_secrets import LocalSecretStore
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
+from actors.log_types import Membership
 from actors.namesrv.tree import CONNECTIONS_MAX, MEMORY_BYTES
 from actors.node.kinds import KINDS
 from actors.owners import loose_in
 from actors.readable import counted
 from actors.storage.group_kind import group_kind_problems, inner_kind_problems
+from actors.storage.layout import LedgerLayout
 from actors.storage.node.identity import kind_problems, own_identity, read_identity
 
 
@@ -54,6 +56,8 @@ def check(
     _need_kinds(config, disk)
     changed, notes = _changed(config, disk), secret_state(config, LocalSecretStore())
     notes = notes if conf is None else (*conf.notes, *notes)
+    lost = _lost_majorities(config, disk)
+    notes = (*lost, *notes)
     loose = _loose(config)
     if as_json:
         found = {
@@ -86,7 +90,9 @@ def check(
     )
     if loose:
         page += "\n\nnot the nodes' alone\n" + _indented("\n".join(loose))
-    return Answer(f"{page}\n\n{_summed_up(config, len(warnings(config)) + len(loose))}", EXIT_OK)
+    return Answer(
+        f"{page}\n\n{_summed_up(config, len(warnings(config)) + len(loose) + len(lost))}", EXIT_OK
+    )
 
 
 def _summed_up(config: ClusterConfig, warned: int) -> str:
@@ -187,6 +193,42 @@ def _identity_problems(config: ClusterConfig, disk: Disk, node: str) -> tuple[st
     except ConfigError as error:
         return error.problems
     return ()
+
+
+def _lost_majorities(config: ClusterConfig, disk: Disk) -> tuple[str, ...]:
+    """Return a line for each DLedger group of which a majority begins empty, and another does not.
+
+    On several machines the folders of the others are not to be seen.
+    """
+    if not config.on_one_machine:
+        return ()
+    groups = {
+        group.name: group
+        for node in config.python_nodes
+        for group in config.ledger_groups_of(node)
+        if group.store == "file"
+    }
+    lines = []
+    for name, group in groups.items():
+        ours = [node for node in group.members if node not in group.java_nodes]
+        have = [node for node in ours if _has_ledger(disk, config.node_dir(node), name)]
+        lack = [node for node in ours if node not in have]
+        if have and len(lack) > len(group.members) // 2:
+            empty, others = ", ".join(lack), ", ".join(have)
+            lines.append(
+                f"group {name}: {empty} begin without a log, and {others}"
+                f" {'has' if len(have) == 1 else 'have'} one: once all run one that has it is"
+                f" elected, and what was committed on {empty} alone is lost: put their folders"
+                " back, or begin the group anew on a backup, on all members"
+            )
+    return tuple(lines)
+
+
+def _has_ledger(disk: Disk, folder: str, group: str) -> bool:
+    """Whether a node holds, as far as its files tell, what its member of the group acknowledged."""
+    identity, layout = read_identity(disk, folder), LedgerLayout(f"{folder}/groups/{group}")
+    is_full = identity is not None and identity.membership.get(group) is Membership.FULL
+    return is_full and disk.exists(layout.commit_log) and bool(disk.listdir(layout.commit_log))
 
 
 def _loose(config: ClusterConfig) -> list[str]:
