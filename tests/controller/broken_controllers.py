@@ -94,6 +94,6 @@ MUTATIONS: dict[Break, tuple[int, str]] = {
     sets_are_changed_unchecked: (3, "TheMasterIsInTheSet"),
     an_id_is_given_to_all: (0, "IdsStay"),
     any_epoch_changes_the_role: (0, "RolesAscend"),
-    a_failed_change_is_given_up: (0, "Converges"),
+    a_failed_change_is_given_up: (1, "Converges"),
 }
 """The seed at which each is caught, and the judge that objects."""
