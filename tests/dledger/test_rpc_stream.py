@@ -93,8 +93,9 @@ async def test_very_many_frames_of_one_receive_come_in_steps(autojump_clock: obj
     reported: list[News] = []
     begun: list[int] = []
 
-    async def before_read(begun_bytes: int) -> None:
+    async def before_read(begun_bytes: int) -> int:
         begun.append(begun_bytes)
+        return STEP_FRAMES
 
     async def tell(news: News) -> None:
         reported.append(news)

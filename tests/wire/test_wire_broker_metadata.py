@@ -46,6 +46,8 @@ FILES = sorted(
     for node in ("master", "slave", "late")
     for path in (golden.ROOT / version / node / "config").glob("*.json")
 )
+FRAMES_MAX = 1_000
+"""More than a round of a slave's requests has."""
 _GROUP_TOPICS = re.compile(rb'"groupTopicMap":\{[^}]*\},')
 
 
@@ -53,8 +55,8 @@ def answers(version: str) -> dict[int, bytes]:
     """The body of the answer to each code."""
     found: dict[int, bytes] = {}
     for port in ("vip", "listen"):
-        requests, _ = Decoder().decode(golden.stream(version, port, "client"))
-        replies, _ = Decoder().decode(golden.stream(version, port, "server"))
+        requests, _ = Decoder().decode(golden.stream(version, port, "client"), FRAMES_MAX)
+        replies, _ = Decoder().decode(golden.stream(version, port, "server"), FRAMES_MAX)
         bodies = {reply.header.opaque: reply.body for reply in replies}
         found |= {each.header.code: bodies[each.header.opaque] for each in requests}
     return found
