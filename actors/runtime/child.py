@@ -44,7 +44,7 @@ class Process(Protocol):
         """Return the paths of the actors below that still run; empty for an actor."""
 
     def failure(self) -> Exception | None:
-        """Return what this process is ending with, or what is down below it; None for an actor."""
+        """Return what this process is ending with, or why something below it is down, or None."""
 
 
 Launch: TypeAlias = "Callable[[Registry, str, int, Start], Process]"

@@ -294,27 +294,6 @@ def test_a_set_without_a_master_is_asked_for_an_election_until_there_is_one() ->
     assert two.replica.reason == ""
 
 
-def test_who_was_cleaned_from_the_controllers_stays_fenced_and_says_the_way_out() -> None:
-    controllers = Controllers()
-    controllers.live(1)
-    one = Host(controllers).start()
-    one.until(Step.POLL)
-    cleaned = said.CleanBrokerData(broker_name="set1", is_clean_living_broker=True)
-    event = controllers.sets.clean(cleaned, controllers.alive).event
-    assert event is not None
-    controllers.sets.apply(event)
-    leased_s = one.replica.lease_until_s
-    for _ in range(8):
-        one.step()
-    assert one.replica.step is Step.REGISTER
-    assert "do not know replica 1 of set1" in one.replica.reason
-    assert "brokerIdentity" in one.replica.reason
-    assert one.replica.lease_until_s == leased_s
-    one.given = None
-    one.start().until(Step.POLL)
-    assert one.replica.is_master
-
-
 def test_a_learner_waits_for_a_master_and_asks_for_no_election() -> None:
     controllers = Controllers()
     learner = Host(controllers, is_learner=True).start()
@@ -344,11 +323,17 @@ def test_whom_the_controllers_have_forgotten_says_so_and_takes_no_other_id() -> 
     event = controllers.sets.clean(clean, controllers.alive).event
     assert event is not None
     controllers.sets.apply(event)
+    leased_s = one.replica.lease_until_s
     for _ in range(8):
         one.step()
     assert one.replica.step is Step.REGISTER
     assert "do not know replica 1 of set1" in one.replica.reason
+    assert "remove its file brokerIdentity" in one.replica.reason
+    assert one.replica.lease_until_s == leased_s
     assert one.given is not None
+    one.given = None
+    one.start().until(Step.POLL)
+    assert one.replica.is_master
 
 
 def test_the_lease_begins_when_the_answered_request_was_sent() -> None:

@@ -77,16 +77,13 @@ class OurController:
         self._living.heartbeat(heard, beat.link, now_s)
         self._look()
 
-    def close(self, link: int, now_s: float) -> None:
+    def close(self, link: int) -> None:
         self._living.closed(link)
         self._look()
 
     def expire(self, now_s: float) -> None:
         self._living.expire(now_s)
         self._look()
-
-    def restart(self) -> None:
-        self._living = Liveness()
 
     def clean(self) -> None:
         asked = said.CleanBrokerData(broker_name=SET, is_clean_living_broker=True)
@@ -101,9 +98,7 @@ class OurController:
         )
         return self._decide(self._sets.register(asked, self._alive))
 
-    def elect(self, replica: int, now_s: float, *, wanted: bool) -> str:
-        if replica not in self._alive and not wanted:  # a request is a sign of life
-            self.heartbeat(Beat(replica, -replica, -1, -1, said.LEAST_PRIORITY, 10.0), now_s)
+    def elect(self, replica: int, *, wanted: bool) -> str:
         asked = said.ElectMaster(
             broker_id=replica, broker_name=SET, cluster_name=CLUSTER, designate_elect=wanted
         )
@@ -184,14 +179,11 @@ class UpstreamController:
         if (beat.epoch, beat.end) > (found.epoch, found.end):
             found.epoch, found.end = beat.epoch, beat.end
 
-    def close(self, link: int, now_s: float) -> None:
+    def close(self, link: int) -> None:
         self._forget({key for key, each in self._heard.items() if each.link == link})
 
     def expire(self, now_s: float) -> None:
         self._forget({key for key, each in self._heard.items() if each.until_s < now_s})
-
-    def restart(self) -> None:
-        self._heard = {}
 
     def clean(self) -> None:
         self._replicas, self._master, self._epoch, self._in_sync = set(), None, 0, ()
@@ -203,10 +195,10 @@ class UpstreamController:
         self._heard = {key: each for key, each in self._heard.items() if key not in dead}
         if self._master in dead:
             for _ in range(TRIES):
-                if not self.elect(-1, 0.0, wanted=False):
+                if not self.elect(-1, wanted=False):
                     return
 
-    def elect(self, replica: int, now_s: float, *, wanted: bool) -> str:
+    def elect(self, replica: int, *, wanted: bool) -> str:
         if not self._replicas:
             return "2010"
         preferred = replica if wanted else None
@@ -293,7 +285,7 @@ class Controllers:
     def do_close(self, *links: str) -> list[str]:
         """A connection ends."""
         for link in links:
-            self._it.close(int(link), self._now_s)
+            self._it.close(int(link))
         return [self._it.state()]
 
     def do_wait(self, seconds: str) -> list[str]:
@@ -311,14 +303,9 @@ class Controllers:
         """A replica with an id tells its address."""
         return self._answered(self._it.register(int(replica)))
 
-    def do_restart(self) -> list[str]:
-        """It starts anew, and has heard of nobody yet."""
-        self._it.restart()
-        return [self._it.state()]
-
     def do_elect(self, replica: str, wanted: bool = False) -> list[str]:
         """A replica asks for a master; or an operator, who wants that one."""
-        return self._answered(self._it.elect(int(replica), self._now_s, wanted=wanted))
+        return self._answered(self._it.elect(int(replica), wanted=wanted))
 
     def do_alter(self, members: object) -> list[str]:
         """The master asks for this set."""
